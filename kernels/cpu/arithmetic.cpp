@@ -6,44 +6,28 @@
 #include <type_traits>
 
 #include "base/dtype.h"
-#include "kernels/convert_element.h"
 #include "kernels/cpu/copies.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fixed_order_reduce.h"
-#include "kernels/formulas/arithmetic.h"
+#include "kernels/elementwise_family.h"
 #include "kernels/function_kernel.h"
-#include "kernels/kernel_registry.h"
 #include "kernels/stored_element.h"
 
 namespace sectionflow {
 namespace {
 
-/// A formula of as many floats as there are inputs, all of which are f32 or all bf16.
-template <class Formula, class... Float>
-std::unique_ptr<Kernel> make_of_floats(const KernelRequest& request) {
-  const Dtype dtype = request.outputs[0].dtype;
-  if (dtype != Dtype::f32 && dtype != Dtype::bf16) return nullptr;
-  return with_stored_type(dtype, [&](auto element) {
-    using T = decltype(element);
-    return broadcast_kernel<T, std::conditional_t<true, T, Float>...>(request, OfStored<T, Formula>{});
-  });
-}
-template <class Formula>
-std::unique_ptr<Kernel> make_of_two(const KernelRequest& request) {
-  return make_of_floats<Formula, float, float>(request);
-}
-template <class Formula>
-std::unique_ptr<Kernel> make_of_three(const KernelRequest& request) {
-  return make_of_floats<Formula, float, float, float>(request);
-}
-/// The same for floats, i32 and i64, which are `Narrow` and `Wide` here.
-template <class Formula, class Narrow, class Wide>
-std::unique_ptr<Kernel> make_number(const KernelRequest& request) {
-  const Dtype dtype = request.outputs[0].dtype;
-  if (dtype == Dtype::i32) return broadcast_kernel<Narrow, Narrow, Narrow>(request, Formula());
-  if (dtype == Dtype::i64) return broadcast_kernel<Wide, Wide, Wide>(request, Formula());
-  return make_of_two<Formula>(request);
-}
+/// The kernels as loops over elements.
+struct LoopElements {
+  template <class Y, class... X, class Function>
+  static std::unique_ptr<Kernel> broadcast(const KernelRequest& request, Function function) {
+    return broadcast_kernel<Y, X...>(request, function);
+  }
+  template <class Formula>
+  static std::unique_ptr<Kernel> linked(const KernelRequest&, std::unique_ptr<Kernel> kernel) {
+    return kernel;
+  }
+};
+using Elementwise = ElementwiseFamily<LoopElements>;
 
 /// y = ((v0 + v1) + v2) + ..., for `count` elements from `begin` on, all stored as T. The sum grows in f32 beside the
 /// output, which may lie over any of the values.
@@ -143,53 +127,16 @@ std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
                           [&](auto element) { return make_reduce_to_like_of<decltype(element)>(request); });
 }
 
-template <class Comparison>
-std::unique_ptr<Kernel> make_comparison(const KernelRequest& request) {
-  return with_element_type(request.inputs[0].dtype, [&](auto element) {
-    using T = decltype(element);
-    return broadcast_kernel<bool, T, T>(request, Comparison());
-  });
-}
-
-template <class Formula>
-std::unique_ptr<Kernel> make_logical(const KernelRequest& request) {
-  return broadcast_kernel<bool, bool, bool>(request, Formula());
-}
-
-std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
-  return with_element_type(request.inputs[1].dtype, [&](auto element) {
-    using T = decltype(element);
-    return broadcast_kernel<T, bool, T, T>(request, formulas::Select());
-  });
-}
-
 }  // namespace
 
 void add_arithmetic_cpu_kernels(KernelRegistry& registry) {
-  registry.add("add", make_number<formulas::Add, std::uint32_t, std::uint64_t>, Bf16::native);
-  registry.add("sub", make_number<formulas::Subtract, std::uint32_t, std::uint64_t>, Bf16::native);
-  registry.add("mul", make_number<formulas::Multiply, std::uint32_t, std::uint64_t>, Bf16::native);
-  registry.add("div", make_of_two<formulas::Divide>, Bf16::native);
-  registry.add("maximum", make_number<formulas::Maximum, std::int32_t, std::int64_t>, Bf16::native);
-  registry.add("minimum", make_number<formulas::Minimum, std::int32_t, std::int64_t>, Bf16::native);
-  registry.add("maximum_grad", make_of_three<formulas::MaximumGrad>, Bf16::native);
-  registry.add("minimum_grad", make_of_three<formulas::MinimumGrad>, Bf16::native);
-  registry.add("pow", make_of_two<formulas::Power>, Bf16::native);
-  registry.add("pow_grad_base", make_of_three<formulas::PowerGradBase>, Bf16::native);
-  registry.add("pow_grad_exponent", make_of_three<formulas::PowerGradExponent>, Bf16::native);
+  Elementwise::add_arithmetic(registry);
+  registry.add("pow", Elementwise::of_two<formulas::Power>, Bf16::native);
+  registry.add("pow_grad_base", Elementwise::of_three<formulas::PowerGradBase>, Bf16::native);
+  registry.add("pow_grad_exponent", Elementwise::of_three<formulas::PowerGradExponent>, Bf16::native);
   registry.add("add_n", make_add_n, Bf16::native);
   registry.add("accumulate", make_accumulate, Bf16::native);
   registry.add("reduce_to_like", make_reduce_to_like, Bf16::native);
-  registry.add("equal", make_comparison<formulas::Equal>, Bf16::native);
-  registry.add("not_equal", make_comparison<formulas::NotEqual>, Bf16::native);
-  registry.add("less", make_comparison<formulas::Less>, Bf16::native);
-  registry.add("less_equal", make_comparison<formulas::LessEqual>, Bf16::native);
-  registry.add("greater", make_comparison<formulas::Greater>, Bf16::native);
-  registry.add("greater_equal", make_comparison<formulas::GreaterEqual>, Bf16::native);
-  registry.add("logical_and", make_logical<formulas::And>);
-  registry.add("logical_or", make_logical<formulas::Or>);
-  registry.add("logical_xor", make_logical<formulas::Xor>);
-  registry.add("select", make_select, Bf16::native);
 }
 
 }  // namespace sectionflow

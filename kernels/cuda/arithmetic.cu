@@ -4,50 +4,32 @@
 #include <type_traits>
 
 #include "graph/ops/arithmetic.h"
-#include "graph/shape_rules.h"
-#include "kernels/convert_element.h"
 #include "kernels/cuda/broadcast.h"
 #include "kernels/cuda/chain.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/fixed_order_reduce.h"
-#include "kernels/formulas/arithmetic.h"
+#include "kernels/elementwise_family.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {
 
-/// Floats, f32 or bf16.
-template <class Formula>
-std::unique_ptr<Kernel> make_real(const KernelRequest& request) {
-  if (!is_f32_or_bf16(request.outputs[0].dtype)) return nullptr;
-  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
-    using T = decltype(element);
-    return gpu::linked<Formula>(request, gpu::broadcast_kernel<T, T, T>(request, OfStored<T, Formula>()));
-  });
-}
-/// The same, and i32 and i64, which are `Narrow` and `Wide` here.
-template <class Formula, class Narrow, class Wide>
-std::unique_ptr<Kernel> make_number(const KernelRequest& request) {
-  const Dtype dtype = request.outputs[0].dtype;
-  if (dtype == Dtype::i32) return gpu::broadcast_kernel<Narrow, Narrow, Narrow>(request, Formula());
-  if (dtype == Dtype::i64) return gpu::broadcast_kernel<Wide, Wide, Wide>(request, Formula());
-  return make_real<Formula>(request);
-}
+/// The kernels as packs a thread, which may be links of chains.
+struct LinkedElements {
+  template <class Y, class... X, class Function>
+  static std::unique_ptr<Kernel> broadcast(const KernelRequest& request, Function function) {
+    return gpu::broadcast_kernel<Y, X...>(request, function);
+  }
+  template <class Formula>
+  static std::unique_ptr<Kernel> linked(const KernelRequest& request, std::unique_ptr<Kernel> kernel) {
+    return gpu::linked<Formula>(request, std::move(kernel));
+  }
+};
+
 // Powers are rare, and not worth kernels twice: their bf16 is widened.
-template <class Formula>
+template <class Formula, class... Float>
 std::unique_ptr<Kernel> make_power(const KernelRequest& request) {
-  return gpu::broadcast_kernel<float, float, float>(request, Formula());
-}
-template <class Formula>
-std::unique_ptr<Kernel> make_power_grad(const KernelRequest& request) {
-  return gpu::broadcast_kernel<float, float, float, float>(request, Formula());
-}
-template <class Formula>
-std::unique_ptr<Kernel> make_real_of_three(const KernelRequest& request) {
-  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
-    using T = decltype(element);
-    return gpu::broadcast_kernel<T, T, T, T>(request, OfStored<T, Formula>());
-  });
+  return gpu::broadcast_kernel<float, Float...>(request, Formula());
 }
 
 /// y = ((v0 + v1) + v2) + ..., a pack a thread.
@@ -166,53 +148,16 @@ std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
   return gpu::sum_kernel(plan, x_type.dtype, 1);
 }
 
-template <class Comparison>
-std::unique_ptr<Kernel> make_comparison(const KernelRequest& request) {
-  return with_element_type(request.inputs[0].dtype, [&](auto element) {
-    using T = decltype(element);
-    return gpu::broadcast_kernel<bool, T, T>(request, Comparison());
-  });
-}
-
-template <class Formula>
-std::unique_ptr<Kernel> make_logical(const KernelRequest& request) {
-  return gpu::broadcast_kernel<bool, bool, bool>(request, Formula());
-}
-
-std::unique_ptr<Kernel> make_select(const KernelRequest& request) {
-  return with_element_type(request.inputs[1].dtype, [&](auto element) {
-    using T = decltype(element);
-    return gpu::broadcast_kernel<T, bool, T, T>(request, formulas::Select());
-  });
-}
-
 }  // namespace
 
 void add_arithmetic_cuda_kernels(KernelRegistry& registry) {
-  registry.add("add", make_number<formulas::Add, std::uint32_t, std::uint64_t>, Bf16::native);
-  registry.add("sub", make_number<formulas::Subtract, std::uint32_t, std::uint64_t>, Bf16::native);
-  registry.add("mul", make_number<formulas::Multiply, std::uint32_t, std::uint64_t>, Bf16::native);
-  registry.add("div", make_real<formulas::Divide>, Bf16::native);
-  registry.add("maximum", make_number<formulas::Maximum, std::int32_t, std::int64_t>, Bf16::native);
-  registry.add("minimum", make_number<formulas::Minimum, std::int32_t, std::int64_t>, Bf16::native);
-  registry.add("maximum_grad", make_real_of_three<formulas::MaximumGrad>, Bf16::native);
-  registry.add("minimum_grad", make_real_of_three<formulas::MinimumGrad>, Bf16::native);
-  registry.add("pow", make_power<formulas::Power>);
-  registry.add("pow_grad_base", make_power_grad<formulas::PowerGradBase>);
-  registry.add("pow_grad_exponent", make_power_grad<formulas::PowerGradExponent>);
+  ElementwiseFamily<LinkedElements>::add_arithmetic(registry);
+  registry.add("pow", make_power<formulas::Power, float, float>);
+  registry.add("pow_grad_base", make_power<formulas::PowerGradBase, float, float, float>);
+  registry.add("pow_grad_exponent", make_power<formulas::PowerGradExponent, float, float, float>);
   registry.add("add_n", make_add_n, Bf16::native);
   registry.add("accumulate", make_accumulate, Bf16::native);
   registry.add("reduce_to_like", make_reduce_to_like, Bf16::native);
-  registry.add("equal", make_comparison<formulas::Equal>, Bf16::native);
-  registry.add("not_equal", make_comparison<formulas::NotEqual>, Bf16::native);
-  registry.add("less", make_comparison<formulas::Less>, Bf16::native);
-  registry.add("less_equal", make_comparison<formulas::LessEqual>, Bf16::native);
-  registry.add("greater", make_comparison<formulas::Greater>, Bf16::native);
-  registry.add("greater_equal", make_comparison<formulas::GreaterEqual>, Bf16::native);
-  registry.add("logical_and", make_logical<formulas::And>);
-  registry.add("logical_or", make_logical<formulas::Or>);
-  registry.add("logical_xor", make_logical<formulas::Xor>);
-  registry.add("select", make_select, Bf16::native);
 }
 
 }  // namespace sectionflow
