@@ -156,27 +156,57 @@ void define_arithmetic_ops(OpRegistry& registry) {
   registry.add({.name = "select", .inputs = 3, .infer = infer_select, .parts = parts_of_elements});
 }
 
-Value add(Value a, Value b, Where where) {
-  return binary("add", a, b, where);
-}
-Value sub(Value a, Value b, Where where) {
-  return binary("sub", a, b, where);
-}
-Value mul(Value a, Value b, Where where) {
-  return binary("mul", a, b, where);
-}
-Value div(Value a, Value b, Where where) {
-  return binary("div", a, b, where);
-}
-Value maximum(Value a, Value b, Where where) {
-  return binary("maximum", a, b, where);
-}
-Value minimum(Value a, Value b, Where where) {
-  return binary("minimum", a, b, where);
-}
-Value pow(Value a, Value b, Where where) {
-  return binary("pow", a, b, where);
-}
+// Functions of two values have the names of their ops.
+#define SF_BINARY(name)                       \
+  Value name(Value a, Value b, Where where) { \
+    return binary(#name, a, b, where);        \
+  }
+SF_BINARY(add)
+SF_BINARY(sub)
+SF_BINARY(mul)
+SF_BINARY(div)
+SF_BINARY(maximum)
+SF_BINARY(minimum)
+SF_BINARY(pow)
+SF_BINARY(equal)
+SF_BINARY(not_equal)
+SF_BINARY(less)
+SF_BINARY(less_equal)
+SF_BINARY(greater)
+SF_BINARY(greater_equal)
+SF_BINARY(logical_and)
+SF_BINARY(logical_or)
+SF_BINARY(logical_xor)
+#undef SF_BINARY
+
+// Signs with a number on one side.
+#define SF_SIGN(sign, op)                \
+  Value operator sign(Term a, float b) { \
+    return with_number(op, a, b);        \
+  }                                      \
+  Value operator sign(float a, Term b) { \
+    return with_number(op, a, b);        \
+  }
+SF_SIGN(+, add)
+SF_SIGN(-, sub)
+SF_SIGN(*, mul)
+SF_SIGN(/, div)
+SF_SIGN(<, less)
+SF_SIGN(<=, less_equal)
+SF_SIGN(>, greater)
+SF_SIGN(>=, greater_equal)
+#undef SF_SIGN
+
+#define SF_ASSIGNING_SIGN(sign, op)             \
+  Value& operator sign(Value& x, RightSide y) { \
+    return assigned(op, x, y);                  \
+  }
+SF_ASSIGNING_SIGN(+=, add)
+SF_ASSIGNING_SIGN(-=, sub)
+SF_ASSIGNING_SIGN(*=, mul)
+SF_ASSIGNING_SIGN(/=, div)
+#undef SF_ASSIGNING_SIGN
+
 Value maximum(Value a, float b, Where where) {
   return with_number(maximum, Term(a, where), b);
 }
@@ -185,43 +215,6 @@ Value minimum(Value a, float b, Where where) {
 }
 Value pow(Value a, float b, Where where) {
   return with_number(pow, Term(a, where), b);
-}
-Value operator+(Term a, float b) {
-  return with_number(add, a, b);
-}
-Value operator+(float a, Term b) {
-  return with_number(add, a, b);
-}
-Value operator-(Term a, float b) {
-  return with_number(sub, a, b);
-}
-Value operator-(float a, Term b) {
-  return with_number(sub, a, b);
-}
-Value operator*(Term a, float b) {
-  return with_number(mul, a, b);
-}
-Value operator*(float a, Term b) {
-  return with_number(mul, a, b);
-}
-Value operator/(Term a, float b) {
-  return with_number(div, a, b);
-}
-Value operator/(float a, Term b) {
-  return with_number(div, a, b);
-}
-
-Value& operator+=(Value& x, RightSide y) {
-  return assigned(add, x, y);
-}
-Value& operator-=(Value& x, RightSide y) {
-  return assigned(sub, x, y);
-}
-Value& operator*=(Value& x, RightSide y) {
-  return assigned(mul, x, y);
-}
-Value& operator/=(Value& x, RightSide y) {
-  return assigned(div, x, y);
 }
 
 Value add_n(const std::vector<Value>& values, Where where) {
@@ -248,59 +241,6 @@ Value pow_grad_base(Value dy, Value a, Value b) {
 }
 Value pow_grad_exponent(Value dy, Value y, Value a) {
   return gradient("pow_grad_exponent", dy, y, a);
-}
-
-Value equal(Value a, Value b, Where where) {
-  return binary("equal", a, b, where);
-}
-Value not_equal(Value a, Value b, Where where) {
-  return binary("not_equal", a, b, where);
-}
-Value less(Value a, Value b, Where where) {
-  return binary("less", a, b, where);
-}
-Value less_equal(Value a, Value b, Where where) {
-  return binary("less_equal", a, b, where);
-}
-Value greater(Value a, Value b, Where where) {
-  return binary("greater", a, b, where);
-}
-Value greater_equal(Value a, Value b, Where where) {
-  return binary("greater_equal", a, b, where);
-}
-
-Value operator<(Term a, float b) {
-  return with_number(less, a, b);
-}
-Value operator<(float a, Term b) {
-  return with_number(less, a, b);
-}
-Value operator<=(Term a, float b) {
-  return with_number(less_equal, a, b);
-}
-Value operator<=(float a, Term b) {
-  return with_number(less_equal, a, b);
-}
-Value operator>(Term a, float b) {
-  return with_number(greater, a, b);
-}
-Value operator>(float a, Term b) {
-  return with_number(greater, a, b);
-}
-Value operator>=(Term a, float b) {
-  return with_number(greater_equal, a, b);
-}
-Value operator>=(float a, Term b) {
-  return with_number(greater_equal, a, b);
-}
-Value logical_and(Value a, Value b, Where where) {
-  return binary("logical_and", a, b, where);
-}
-Value logical_or(Value a, Value b, Where where) {
-  return binary("logical_or", a, b, where);
-}
-Value logical_xor(Value a, Value b, Where where) {
-  return binary("logical_xor", a, b, where);
 }
 
 Value select(Value condition, Value a, Value b, Where where) {

@@ -107,79 +107,51 @@ void define_unary_ops(OpRegistry& registry) {
        .parts = parts_of_elements});
 }
 
-Value neg(Value x, Where where) {
-  return unary("neg", x, where);
-}
-Value square(Value x, Where where) {
-  return unary("square", x, where);
-}
-Value sqrt(Value x, Where where) {
-  return unary("sqrt", x, where);
-}
-Value rsqrt(Value x, Where where) {
-  return unary("rsqrt", x, where);
-}
-Value exp(Value x, Where where) {
-  return unary("exp", x, where);
-}
-Value log(Value x, Where where) {
-  return unary("log", x, where);
-}
-Value expm1(Value x, Where where) {
-  return unary("expm1", x, where);
-}
-Value log1p(Value x, Where where) {
-  return unary("log1p", x, where);
-}
-Value abs(Value x, Where where) {
-  return unary("abs", x, where);
-}
-Value sign(Value x, Where where) {
-  return unary("sign", x, where);
-}
-Value sin(Value x, Where where) {
-  return unary("sin", x, where);
-}
-Value cos(Value x, Where where) {
-  return unary("cos", x, where);
-}
-Value erf(Value x, Where where) {
-  return unary("erf", x, where);
-}
+// Functions of x alone have the names of their ops, and so have their gradients.
+#define SF_UNARY(name)               \
+  Value name(Value x, Where where) { \
+    return unary(#name, x, where);   \
+  }
+#define SF_UNARY_GRADIENT(name)                \
+  Value name##_grad(Value dy, Value other) {   \
+    return gradient(#name "_grad", dy, other); \
+  }
+SF_UNARY(neg)
+SF_UNARY(square)
+SF_UNARY(sqrt)
+SF_UNARY(rsqrt)
+SF_UNARY(exp)
+SF_UNARY(log)
+SF_UNARY(expm1)
+SF_UNARY(log1p)
+SF_UNARY(abs)
+SF_UNARY(sign)
+SF_UNARY(sin)
+SF_UNARY(cos)
+SF_UNARY(erf)
+SF_UNARY(relu)
+SF_UNARY(tanh)
+SF_UNARY(sigmoid)
+SF_UNARY(silu)
+SF_UNARY(softplus)
+SF_UNARY(mish)
+SF_UNARY(hard_swish)
+SF_UNARY(is_finite)
+SF_UNARY(logical_not)
+SF_UNARY_GRADIENT(square)
+SF_UNARY_GRADIENT(sqrt)
+SF_UNARY_GRADIENT(rsqrt)
+SF_UNARY_GRADIENT(relu)
+SF_UNARY_GRADIENT(tanh)
+SF_UNARY_GRADIENT(sigmoid)
+SF_UNARY_GRADIENT(silu)
+SF_UNARY_GRADIENT(mish)
+SF_UNARY_GRADIENT(hard_swish)
+#undef SF_UNARY
+#undef SF_UNARY_GRADIENT
 
-Value square_grad(Value dy, Value x) {
-  return gradient("square_grad", dy, x);
-}
-Value sqrt_grad(Value dy, Value y) {
-  return gradient("sqrt_grad", dy, y);
-}
-Value rsqrt_grad(Value dy, Value y) {
-  return gradient("rsqrt_grad", dy, y);
-}
-
-Value relu(Value x, Where where) {
-  return unary("relu", x, where);
-}
-Value tanh(Value x, Where where) {
-  return unary("tanh", x, where);
-}
-Value sigmoid(Value x, Where where) {
-  return unary("sigmoid", x, where);
-}
-Value silu(Value x, Where where) {
-  return unary("silu", x, where);
-}
 Value gelu(Value x, GeluOptions options, Where where) {
   return unary("gelu", x, where, options);
-}
-Value softplus(Value x, Where where) {
-  return unary("softplus", x, where);
-}
-Value mish(Value x, Where where) {
-  return unary("mish", x, where);
-}
-Value hard_swish(Value x, Where where) {
-  return unary("hard_swish", x, where);
 }
 Value leaky_relu(Value x, LeakyReluOptions options, Where where) {
   return unary("leaky_relu", x, where, options);
@@ -188,40 +160,14 @@ Value elu(Value x, EluOptions options, Where where) {
   return unary("elu", x, where, options);
 }
 
-Value relu_grad(Value dy, Value y) {
-  return gradient("relu_grad", dy, y);
-}
-Value tanh_grad(Value dy, Value y) {
-  return gradient("tanh_grad", dy, y);
-}
-Value sigmoid_grad(Value dy, Value y) {
-  return gradient("sigmoid_grad", dy, y);
-}
-Value silu_grad(Value dy, Value x) {
-  return gradient("silu_grad", dy, x);
-}
 Value gelu_grad(Value dy, Value x, GeluOptions options) {
   return gradient("gelu_grad", dy, x, options);
 }
-
 Value leaky_relu_grad(Value dy, Value y, LeakyReluOptions options) {
   return gradient("leaky_relu_grad", dy, y, options);
 }
 Value elu_grad(Value dy, Value y, EluOptions options) {
   return gradient("elu_grad", dy, y, options);
-}
-Value mish_grad(Value dy, Value x) {
-  return gradient("mish_grad", dy, x);
-}
-Value hard_swish_grad(Value dy, Value x) {
-  return gradient("hard_swish_grad", dy, x);
-}
-
-Value is_finite(Value x, Where where) {
-  return unary("is_finite", x, where);
-}
-Value logical_not(Value x, Where where) {
-  return unary("logical_not", x, where);
 }
 
 Value clip(Value x, float low, float high, Where where) {
