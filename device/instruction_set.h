@@ -17,7 +17,8 @@ enum class InstructionSet {
 
 /// The best that this machine has and oneDNN knows, or less where the environment variable SECTIONFLOW_MAX_ISA holds it
 /// down, to one of `sse41`, `avx2`, `avx512`, `avx512_bf16`, `amx`. Read once, before anything is computed. It is about
-/// code that is made at run time; for which machine the library's own loops were compiled is SECTIONFLOW_MARCH's.
+/// code that is made at run time, and about loops of the library's own that there are for wide vectors too
+/// (kernels/cpu/wide_vectors.h), with the same bits; for which machine all else was compiled is SECTIONFLOW_MARCH's.
 /// Throws: ArgumentError for another text.
 InstructionSet instruction_set();
 

@@ -18,7 +18,8 @@ namespace sectionflow {
 /// elements is up to `Elements`, whose static functions make a kernel each:
 /// - `broadcast<Y, X...>(request, function)`: y = function(x...), with inputs that are broadcast to y's shape;
 /// - `map(request, function)`: the same of floats, f32 or bf16, that have y's shape;
-/// - `sine<Formula, Near>(request)`: the same of a formula that Near is where numbers are near 0;
+/// - `sine<Formula, Near, BelowFar>(request)`: the same of a formula that Near is where numbers are near 0, and BelowFar
+///   where they are not far from it;
 /// - `linked<Formula>(request, kernel)`: the kernel, which may become part of a chain;
 /// - `copy(num_bytes)` and `conversion<From, To>(count)`, of elements.
 template <class Elements>
@@ -59,8 +60,8 @@ class ElementwiseFamily {
     registry.add("log1p", of_one<formulas::Log1p>, Bf16::native);
     registry.add("abs", of_one<formulas::Abs>, Bf16::native);
     registry.add("sign", of_one<formulas::Sign>, Bf16::native);
-    registry.add("sin", Elements::template sine<formulas::Sin, formulas::SinNear>, Bf16::native);
-    registry.add("cos", Elements::template sine<formulas::Cos, formulas::CosNear>, Bf16::native);
+    registry.add("sin", Elements::template sine<formulas::Sin, formulas::SinNear, formulas::SinBelowFar>, Bf16::native);
+    registry.add("cos", Elements::template sine<formulas::Cos, formulas::CosNear, formulas::CosBelowFar>, Bf16::native);
     registry.add("erf", of_one<formulas::Erf>, Bf16::native);
     registry.add("is_finite", finite, Bf16::native);
     registry.add("logical_not", negation);

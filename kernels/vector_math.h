@@ -32,72 +32,71 @@ SF_HOST_DEVICE inline float magnitude(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU);
 }
 
-/// 2^exponent for exponent in [-126, 127].
-SF_HOST_DEVICE inline float power_of_two(std::int32_t exponent) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
+/// y, which has no sign, with that of x.
+SF_HOST_DEVICE inline float with_sign_of(float x, float y) {
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(x) & 0x80000000U) | std::bit_cast<std::uint32_t>(y));
 }
 
 // ln 2 in two parts, the first so short that its product with an exponent is exact.
 inline constexpr float kLn2High = 0.693359375F;
 inline constexpr float kLn2Low = -2.12194440e-4F;
 
-/// The least x whose exp is a normal number.
+/// The least x whose exp is a normal number, and the largest whose exp is finite.
 inline constexpr float kLeastExp = -87.33654F;
+inline constexpr float kMostExp = 88.722835F;
 
-/// e^x = 2^exponent (1 + fraction), for what x is held to: kLeastExp to 89.
+/// e^x = 2^n (1 + fraction) for kLeastExp <= x <= 89. Others, and NaN, have a power that means nothing.
 struct Exponential {
-  float fraction;  ///< e^r - 1, |r| <= 0.35
-  std::int32_t exponent;
+  float fraction;       ///< e^r - 1 within 2 ULP, |r| <= 0.35
+  std::uint32_t power;  ///< n 2^23: added to the bits of a number, it multiplies it by 2^n
 
-  /// 2^exponent y, in two factors, since 2^128 is none.
-  SF_HOST_DEVICE float scaled(float y) const {
-    const std::int32_t half = exponent >> 1;
-    return y * power_of_two(half) * power_of_two(exponent - half);
-  }
+  /// 2^n y; both are normal numbers.
+  SF_HOST_DEVICE float times(float y) const { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(y) + power); }
 };
+/// Source: the fraction is r + r^2 p(r) with p of the least relative error on [-0.347, 0.347], 1.4e-8.
 SF_HOST_DEVICE inline Exponential exponential(float x) {
   constexpr float kLog2E = 1.44269504F;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: a sum with it has its unit in the last place
-  const float clamped = select(x > 89.0F, 89.0F, select(x < kLeastExp, kLeastExp, x));
-  const float shifted = clamped * kLog2E + kRound;
+  const float shifted = x * kLog2E + kRound;
   const float n = shifted - kRound;
-  const float r = (clamped - n * kLn2High) - n * kLn2Low;  // x = n ln 2 + r
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  // The bits of NaN make some exponent, too, beside the fraction NaN.
-  return {p * (r * r) + r, std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound)};
+  const float r = (x - n * kLn2High) - n * kLn2Low;  // x = n ln 2 + r
+  const float square = r * r;
+  const float high = (8.366265334e-3F * r + 4.166743532e-2F) + 1.387067954e-3F * square;
+  const float p = (1.666654646e-1F * r + 4.999999702e-1F) + high * square;
+  return {p * square + r, std::bit_cast<std::uint32_t>(shifted) << 23};
 }
 
-/// e^x within 1 ULP. Infinity above 88.722835; 0 below kLeastExp, where e^x is no normal number any more: computing
+/// e^x within 1 ULP. Infinity above kMostExp; 0 below kLeastExp, where e^x is no normal number any more: computing
 /// those would take a hundred times as long, and softmax meets them often. NaN stays NaN.
 SF_HOST_DEVICE inline float exp(float x) {
   const Exponential e = exponential(x);
-  return select(x < kLeastExp, 0.0F, e.scaled(e.fraction + 1.0F));
+  const float finite = select(x <= kMostExp, e.times(e.fraction + 1.0F), x + std::numeric_limits<float>::infinity());
+  return select(x < kLeastExp, 0.0F, finite);
 }
 
-/// e^x - 1 within 3 ULP; -1 below kLeastExp. NaN stays NaN.
+/// e^x - 1 within 3 ULP. NaN stays NaN.
 SF_HOST_DEVICE inline float expm1(float x) {
-  const Exponential e = exponential(x);
-  const float scale = power_of_two(select(x > 20.0F, 0, e.exponent));
-  return select(x > 20.0F, e.scaled(e.fraction + 1.0F), scale * e.fraction + (scale - 1.0F));
+  // Below -20 it is -1 to the last digit, above 89 infinite.
+  const Exponential e = exponential(select(x < -20.0F, -20.0F, select(x > 89.0F, 89.0F, x)));
+  // Half of it first, since 2^128 is no number.
+  const float half = e.times(0.5F);
+  const float y = half * e.fraction + (half - 0.5F);
+  return y + y;
 }
 
 /// ln(2^n (1 + f)) for 1 + f in [sqrt(1/2), sqrt(2)).
 SF_HOST_DEVICE inline float log_of(float n, float f) {
   const float square = f * f;
-  float p = 7.0376836292e-2F;
-  p = p * f - 1.1514610310e-1F;
-  p = p * f + 1.1676998740e-1F;
-  p = p * f - 1.2420140846e-1F;
-  p = p * f + 1.4249322787e-1F;
-  p = p * f - 1.6668057665e-1F;
-  p = p * f + 2.0000714765e-1F;
-  p = p * f - 2.4999993993e-1F;
-  p = p * f + 3.3333331174e-1F;
+  float even = 7.0376836292e-2F;
+  even = even * square + 1.1676998740e-1F;
+  even = even * square + 1.4249322787e-1F;
+  even = even * square + 2.0000714765e-1F;
+  even = even * square + 3.3333331174e-1F;
+  float odd = -1.1514610310e-1F;
+  odd = odd * square - 1.2420140846e-1F;
+  odd = odd * square - 1.6668057665e-1F;
+  odd = odd * square - 2.4999993993e-1F;
+  const float p = odd * f + even;
   return (f + ((p * f * square + n * kLn2Low) - 0.5F * square)) + n * kLn2High;
 }
 
@@ -116,21 +115,40 @@ SF_HOST_DEVICE inline float log(float x) {
 }
 
 /// ln(1 + e^x) within 3 ULP, but 0 where e^x is. Infinity stays, and NaN.
+/// Source: ln(1 + e) / e for 0 <= e <= 1 is a polynomial of the least relative error, 5e-9.
 SF_HOST_DEVICE inline float softplus(float x) {
-  const float e = exp(-magnitude(x));
-  const bool is_large = e > 0.41421356F;
-  const float tail = log_of(select(is_large, 1.0F, 0.0F), select(is_large, 0.5F * e - 0.5F, e));
-  // Of two NaN a sum gives either, as the compiler likes: only one is left.
-  return select(x <= 0.0F, 0.0F, x) + select(x == x, tail, 0.0F);
+  const float a = magnitude(x);
+  const Exponential of_minus_a = exponential(-a);
+  const float e = select(a <= -kLeastExp, of_minus_a.times(of_minus_a.fraction + 1.0F), 0.0F);
+  const float t = e - 0.4267578125F;
+  const float square = t * t;
+  float even = 7.369534112e-3F;
+  even = even * square + 1.594240218e-2F;
+  even = even * square + 4.520289972e-2F;
+  even = even * square + 1.487471759e-1F;
+  even = even * square + 8.328016400e-1F;
+  float odd = -3.228168935e-3F;
+  odd = odd * square - 1.04550961e-2F;
+  odd = odd * square - 2.65464004e-2F;
+  odd = odd * square - 7.962249219e-2F;
+  odd = odd * square - 3.091022670e-1F;
+  return select(x <= 0.0F, 0.0F, x) + (odd * t + even) * e;
 }
 
-/// ln(1 + x) within 4 ULP; -infinity at -1, NaN below. What rounding has made of 1 + x, it tells itself (Kahan's
-/// correction).
+/// ln(1 + x) within 4 ULP; -infinity at -1, NaN below. 1 + x = 2^n (1 + f), where f is not computed from the sum, which
+/// is rounded, but as 2^-n x + (2^-n - 1).
 SF_HOST_DEVICE inline float log1p(float x) {
-  const float u = 1.0F + x;
-  const float corrected = log(u) * (x / (u - 1.0F));
-  const float far = select(u == std::numeric_limits<float>::infinity(), u, corrected);
-  return select(u == 1.0F, x, far);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr std::uint32_t kSqrtHalf = 0x3F3504F3;  // its bits
+  const std::uint32_t offset = std::bit_cast<std::uint32_t>(1.0F + x) - kSqrtHalf;
+  const std::uint32_t power = offset & 0xFF800000U;  // n 2^23
+  const auto scale = static_cast<std::int32_t>(0x3F800000U - power);
+  // 2^-128 is no normal number, and none to be missed.
+  const float one_less = std::bit_cast<float>(scale > 0 ? scale : 0) - 1.0F;
+  const float f = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) - power) + one_less;
+  const float y = log_of(static_cast<float>(static_cast<std::int32_t>(offset) >> 23), f);
+  const float of_no_number = select(x == -1.0F, -kInfinity, std::numeric_limits<float>::quiet_NaN());
+  return select(x > -1.0F, select(x < kInfinity, y, x), of_no_number);
 }
 
 /// 1 / (1 + e^-x) within 3 ULP; below -88.7 it is 0. NaN stays NaN.
@@ -141,15 +159,11 @@ SF_HOST_DEVICE inline float sigmoid(float x) {
 /// (e^x - e^-x) / (e^x + e^-x) within 2 ULP. NaN stays NaN.
 SF_HOST_DEVICE inline float tanh(float x) {
   const float a = magnitude(x);
-  const float square = x * x;
-  float p = -5.70498872745e-3F;
-  p = p * square + 2.06390887954e-2F;
-  p = p * square - 5.37397155531e-2F;
-  p = p * square + 1.33314422036e-1F;
-  p = p * square - 3.33332819422e-1F;
-  const float near_zero = p * square * x + x;
-  const float far = 1.0F - 2.0F / (exp(a + a) + 1.0F);
-  return select(a < 0.625F, near_zero, select(x < 0.0F, -far, far));
+  // (1 - e^-2a) / (1 + e^-2a), which is 1 to the last digit from 9.1 on.
+  const Exponential e = exponential(-2.0F * select(a > 9.1F, 9.1F, a));
+  const float scale = e.times(1.0F);
+  const float product = scale * e.fraction;
+  return with_sign_of(x, ((1.0F - scale) - product) / ((1.0F + scale) + product));
 }
 
 /// Of the normal distribution at x: the density e^(-x^2/2) / sqrt(2 pi), and the probability of less than x.
@@ -165,36 +179,43 @@ SF_HOST_DEVICE inline Normal normal(float x) {
   const float clamped = select(a > 14.0F, 14.0F, a);
   const float reciprocal = 1.0F / (clamped + 4.0F);
   const float s = (clamped - 4.0F) * reciprocal;
-  float q = -1.158436367e-4F;
-  q = q * s + 2.11579292e-4F;
-  q = q * s + 1.577709262e-3F;
-  q = q * s - 3.529760179e-3F;
-  q = q * s - 7.532520982e-3F;
-  q = q * s + 6.040685058e-2F;
-  q = q * s - 1.865222052e-1F;
-  q = q * s + 3.871367051e-1F;
-  q = q * s - 6.078966355e-1F;
-  q = q * s + 7.552851379e-1F;
-  const float tail = exponential * (q * reciprocal);
+  const float square = s * s;
+  float even = 2.11579292e-4F;
+  even = even * square - 3.529760179e-3F;
+  even = even * square + 6.040685058e-2F;
+  even = even * square + 3.871367051e-1F;
+  even = even * square + 7.552851379e-1F;
+  float odd = -1.158436367e-4F;
+  odd = odd * square + 1.577709262e-3F;
+  odd = odd * square - 7.532520982e-3F;
+  odd = odd * square - 1.865222052e-1F;
+  odd = odd * square - 6.078966355e-1F;
+  const float tail = exponential * ((odd * s + even) * reciprocal);
   return {exponential * 0.398942280F, select(x > 0.0F, 1.0F - tail, tail)};
 }
 
-/// The error function within 3 ULP. Source: near 0 a polynomial in x^2 that interpolates erf(x) / x at the Chebyshev
-/// points of [0, 0.75^2], with a relative error of 2e-9; elsewhere the tail of the normal distribution.
+/// The error function within 3 ULP. Source: 1 - e^-t with t = x + x p(x) for x >= 0, where p has the least error that
+/// it makes in the result relative to that, 4e-8; beyond 3.93 it is 1 to the last digit.
 SF_HOST_DEVICE inline float erf(float x) {
-  const float square = x * x;
-  float p = -6.756479569e-4F;
-  p = p * square + 5.115332113e-3F;
-  p = p * square - 2.683511457e-2F;
-  p = p * square + 1.128338654e-1F;
-  p = p * square - 3.761261947e-1F;
-  const float near_zero = x * (p * square + 1.128379166F);
-  const float far = 1.0F - 2.0F * normal(magnitude(x) * -1.41421356F).probability;
-  return select(magnitude(x) < 0.75F, near_zero, select(x < 0.0F, -far, far));
+  const float a = magnitude(x);
+  const float bounded = select(a > 3.93F, 3.93F, a);
+  const float square = bounded * bounded;
+  float even = -3.79008387e-4F;
+  even = even * square + 2.1344758e-4F;
+  even = even * square + 1.02816105e-1F;
+  even = even * square + 1.28379211e-1F;
+  float odd = 4.04431266e-5F;
+  odd = odd * square + 1.24607852e-3F;
+  odd = odd * square - 1.93269905e-2F;
+  odd = odd * square + 6.3661629e-1F;
+  const float t = (odd * bounded + even) * bounded + bounded;
+  const Exponential e = exponential(-t);
+  const float scale = e.times(1.0F);
+  return with_sign_of(x, (1.0F - scale) - scale * e.fraction);
 }
 
-// Sine and cosine, in double: x is a whole number of half turns, for the cosine and a quarter, and r beside, of which
-// the sine is a polynomial.
+// Sine and cosine, where x is not near 0 in double: x is a whole number of half turns, for the cosine and a quarter,
+// and r beside, of which the sine is a polynomial.
 
 /// sin(r) for |r| <= pi / 2, with a relative error of 3e-11. It interpolates sin(r) / r at the Chebyshev points of r^2.
 SF_HOST_DEVICE inline double sine_of_half_turn(double r) {
@@ -214,12 +235,38 @@ SF_HOST_DEVICE inline float turned(double y, std::uint64_t half_turns) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(y)) ^ sign);
 }
 
+/// sin(x + quarter pi / 2) for quarter 0 or 1 and |x| < kNear, in f32: x is a whole number n of quarter turns, and r
+/// beside, |r| <= 0.79, of which sine and cosine are polynomials of the least relative error, 4e-9. A quarter turn is
+/// in three parts: n times the first two is exact, as is what is left of x after the first, so that `less` makes r
+/// whole.
+SF_HOST_DEVICE inline float sine_by_quarters(float x, int quarter) {
+  constexpr float kTurns = 0.636619772F;  // 2 / pi
+  constexpr float kRound = 12582912.0F;   // as in `exponential`
+  constexpr float kHigh = 0x1.921fp0F, kMiddle = 0x1.6a88p-17F, kLow = 0x1.0b4612p-34F;
+  const float shifted = x * kTurns + kRound;
+  const float n = shifted - kRound;
+  const float of_high = x - n * kHigh, of_middle = n * kMiddle;
+  const float r = of_high - of_middle;
+  const float less = n * kLow - ((of_high - r) - of_middle);  // x = n quarters + r - less
+  const float square = r * r;
+  const float s = (-1.951790764e-4F * square + 8.33218731e-3F) * square - 1.666665524e-1F;
+  const float sine = r - (less - s * (square * r));
+  const float c = (2.443233279e-5F * square - 1.388730947e-3F) * square + 4.166664556e-2F;
+  const float half = 0.5F * square, most = 1.0F - half;  // (1 - most) - half is what that rounded away
+  const float cosine = most + (((1.0F - most) - half) + (c * (square * square) + r * less));
+  const std::uint32_t turns = std::bit_cast<std::uint32_t>(shifted) + static_cast<std::uint32_t>(quarter);
+  const float y = select((turns & 1U) != 0, cosine, sine);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(y) ^ ((turns << 30) & 0x80000000U));
+}
+
+/// From here on sines are computed in double.
+inline constexpr float kNear = 128;
 /// From here on sines take `sine_far`: a product with a third part of pi would no more be exact enough.
 inline constexpr float kFar = 0x1p25F;
 
-/// sin(x + quarter pi / 2) for quarter 0 or 1 and |x| < kFar. A quarter turn is in three parts, the first two of so few
-/// digits that their products are exact.
-SF_HOST_DEVICE inline float sine_near(float x, int quarter) {
+/// The same for |x| < kFar. A quarter turn is in three parts, the first two of so few digits that their products are
+/// exact.
+SF_HOST_DEVICE inline float sine_by_half_turns(float x, int quarter) {
   constexpr double kInversePi = 0.318309886183790672;
   constexpr double kRound = 0x1.8p52;  // a sum with it has its unit in the last place
   constexpr double kHigh = 0x1.921fb54p0, kMiddle = 0x1.10b461p-30, kLow = 0x1.a62633145c06ep-58;
@@ -257,9 +304,14 @@ SF_HOST_DEVICE inline float sine_far(float x, int quarter) {
   return turned(sine_of_half_turn(r), (shifted >> 63) ^ is_negative);
 }
 
+/// The same for |x| < kFar, by what there is for each part of that.
+SF_HOST_DEVICE inline float sine_below_far(float x, int quarter) {
+  return select(magnitude(x) < kNear, sine_by_quarters(x, quarter), sine_by_half_turns(x, quarter));
+}
+
 SF_HOST_DEVICE inline float sine(float x, int quarter) {
   const float a = magnitude(x);
-  const float y = select(a < kFar, sine_near(x, quarter), sine_far(x, quarter));
+  const float y = select(a < kFar, sine_below_far(x, quarter), sine_far(x, quarter));
   return select(a < std::numeric_limits<float>::infinity(), y, std::numeric_limits<float>::quiet_NaN());
 }
 

@@ -9,6 +9,7 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/broadcast_loop.h"
+#include "kernels/cpu/wide_vectors.h"
 #include "kernels/function_kernel.h"
 #include "kernels/stored_element.h"
 
@@ -26,8 +27,10 @@ std::unique_ptr<Kernel> map_kernel_of(std::int64_t num_elements, const Function&
         T* y = static_cast<T*>(arguments.outputs[0]);
         parallel_for(num_elements, kParallelGrain, [&](std::int64_t begin, std::int64_t end) {
           [=](auto... x) {
+            in_wide_vectors([=] {
 #pragma omp simd
-            for (std::int64_t i = begin; i < end; ++i) y[i] = function(x[i]...);
+              for (std::int64_t i = begin; i < end; ++i) y[i] = function(x[i]...);
+            });
           }(inputs[k]...);
         });
       },

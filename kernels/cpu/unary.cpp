@@ -1,33 +1,57 @@
 #include "graph/ops/unary.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "device/parallel.h"
 #include "kernels/cpu/copies.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/wide_vectors.h"
 #include "kernels/elementwise_family.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
 namespace {
 
-template <class Formula, class Near, class T>
+template <class Function, class T>
+void map_stripe(const Function& floats, const T* x, T* y, std::int64_t count) {
+  const OfStored<T, Function> function{floats};
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) y[i] = function(x[i]);
+}
+
+constexpr std::int64_t kTurningStripe = 2048;
+
+/// By what there is for numbers near 0, and again where one of them was not. x and y lie apart.
+template <class Formula, class Near, class BelowFar, class T>
 void turn_stripe(const T* x, T* y, std::int64_t count) {
-  float most = 0;
+  constexpr OfStored<T, Near> near{};
+  // As bits, of which those of NaN are more than those of any number.
+  std::int32_t most = 0;
 #pragma omp simd reduction(max : most)
   for (std::int64_t i = 0; i < count; ++i) {
-    const float magnitude = vector_math::magnitude(static_cast<float>(x[i]));
-    most = most < magnitude ? magnitude : most;
+    const auto bits = std::bit_cast<std::int32_t>(vector_math::magnitude(static_cast<float>(x[i])));
+    most = most < bits ? bits : most;
+    y[i] = near(x[i]);
   }
-  constexpr OfStored<T, Formula> any{};
-  constexpr OfStored<T, Near> near{};
-  if (most < vector_math::kFar) {
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) y[i] = near(x[i]);
+  if (most < std::bit_cast<std::int32_t>(vector_math::kNear)) return;
+  if (most < std::bit_cast<std::int32_t>(vector_math::kFar)) {
+    map_stripe(BelowFar(), x, y, count);
   } else {
-#pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) y[i] = any(x[i]);
+    map_stripe(Formula(), x, y, count);
+  }
+}
+
+/// The same where y may be x.
+template <class Formula, class Near, class BelowFar, class T>
+void turn(const T* x, T* y, std::int64_t count) {
+  T kept[kTurningStripe];
+  for (std::int64_t first = 0; first < count; first += kTurningStripe) {
+    const std::int64_t length = std::min(kTurningStripe, count - first);
+    const T* from = x + first;
+    if (x == y) from = std::copy_n(from, length, kept) - length;
+    turn_stripe<Formula, Near, BelowFar>(from, y + first, length);
   }
 }
 
@@ -48,7 +72,7 @@ struct LoopFunctions {
   static std::unique_ptr<Kernel> copy(std::size_t num_bytes) { return copy_kernel(num_bytes); }
 
   /// Sines: where all numbers of a stripe are near 0, what takes larger ones is left out. The bits are the same.
-  template <class Formula, class Near>
+  template <class Formula, class Near, class BelowFar>
   static std::unique_ptr<Kernel> sine(const KernelRequest& request) {
     const std::int64_t num_elements = request.outputs[0].shape.num_elements();
     return with_stored_type(request.outputs[0].dtype, [&](auto element) {
@@ -58,10 +82,7 @@ struct LoopFunctions {
             const T* x = static_cast<const T*>(arguments.inputs[0]);
             T* y = static_cast<T*>(arguments.outputs[0]);
             parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
-              constexpr std::int64_t kStripe = 2048;
-              for (std::int64_t first = begin; first < end; first += kStripe) {
-                turn_stripe<Formula, Near>(x + first, y + first, std::min(kStripe, end - first));
-              }
+              in_wide_vectors([=] { turn<Formula, Near, BelowFar>(x + begin, y + begin, end - begin); });
             });
           },
           {.in_place = {{0, 0}}});

@@ -14,7 +14,7 @@ struct LinkedFunctions {
   static std::unique_ptr<Kernel> map(const KernelRequest& request, const Formula& formula) {
     return gpu::map_kernel(request, formula);
   }
-  template <class Formula, class Near>
+  template <class Formula, class Near, class BelowFar>
   static std::unique_ptr<Kernel> sine(const KernelRequest& request) {
     return gpu::map_kernel(request, Formula());
   }

@@ -63,12 +63,19 @@ struct Sin {
 struct Cos {
   SF_HOST_DEVICE float operator()(float x) const { return vector_math::cos(x); }
 };
-/// The same where |x| < kFar.
+/// The same where |x| < kNear.
 struct SinNear {
-  SF_HOST_DEVICE float operator()(float x) const { return vector_math::sine_near(x, 0); }
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::sine_by_quarters(x, 0); }
 };
 struct CosNear {
-  SF_HOST_DEVICE float operator()(float x) const { return vector_math::sine_near(x, 1); }
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::sine_by_quarters(x, 1); }
+};
+/// The same where |x| < kFar.
+struct SinBelowFar {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::sine_below_far(x, 0); }
+};
+struct CosBelowFar {
+  SF_HOST_DEVICE float operator()(float x) const { return vector_math::sine_below_far(x, 1); }
 };
 struct Erf {
   SF_HOST_DEVICE float operator()(float x) const { return vector_math::erf(x); }
