@@ -43,14 +43,4 @@ ReduceAxes::ReduceAxes(const Shape& x, const std::vector<bool>& reduced_axes) {
   }
 }
 
-std::int64_t ReduceAxes::Index::offset_of(std::int64_t position) const {
-  std::int64_t offset = 0;
-  // Innermost first; the outermost needs no division.
-  for (int i = 0; i + 1 < rank; ++i) {
-    offset += position % dims[i] * strides[i];
-    position /= dims[i];
-  }
-  return rank > 0 ? offset + position * strides[rank - 1] : 0;
-}
-
 }  // namespace sectionflow

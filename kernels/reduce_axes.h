@@ -22,7 +22,15 @@ struct ReduceAxes {
     std::int64_t count = 1;
     std::array<std::int64_t, Shape::kMaxRank> dims{}, strides{};
 
-    std::int64_t offset_of(std::int64_t position) const;
+    std::int64_t offset_of(std::int64_t position) const {
+      std::int64_t offset = 0;
+      // Innermost first; the outermost needs no division.
+      for (int i = 0; i + 1 < rank; ++i) {
+        offset += position % dims[i] * strides[i];
+        position /= dims[i];
+      }
+      return rank > 0 ? offset + position * strides[rank - 1] : 0;
+    }
   };
 
   ReduceAxes(const Shape& x, const std::vector<bool>& reduced);

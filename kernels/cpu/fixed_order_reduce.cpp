@@ -40,17 +40,4 @@ void ReducePlan::cut(std::int64_t max_piece, std::int64_t max_block_rows) {
   row_blocks_ = std::max<std::int64_t>(1, ceil_divide(axes_.reduced.count, block_rows_));
 }
 
-ReducePlan::Task ReducePlan::task(std::int64_t number) const {
-  const std::int64_t piece = number % pieces_per_row_;
-  const std::int64_t row_block = number / pieces_per_row_ % row_blocks_;
-  Task task{};
-  task.kept = number / pieces_per_row_ / row_blocks_;
-  task.block = axes_.row_is_reduced ? row_block * pieces_per_row_ + piece : row_block;
-  task.first_row = std::min(axes_.reduced.count, row_block * block_rows_);
-  task.last_row = std::min(axes_.reduced.count, task.first_row + block_rows_);
-  task.begin = piece * piece_length_;
-  task.end = std::min(axes_.row_length, task.begin + piece_length_);
-  return task;
-}
-
 }  // namespace sectionflow

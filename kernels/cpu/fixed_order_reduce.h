@@ -6,6 +6,7 @@
 
 #include "base/shape.h"
 #include "device/parallel.h"
+#include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/reduce.h"
 #include "kernels/reduce_axes.h"
 
@@ -40,22 +41,47 @@ class ReducePlan {
     std::int64_t begin, end;           // within each row
   };
 
+  /// Whether results are of neighbouring rows, each of them one, and so short that combining lanes takes as long.
+  bool has_short_rows() const {
+    return axes_.row_is_reduced && axes_.reduced.count == 1 && axes_.kept.rank <= 1 && num_blocks_ == 1 &&
+           axes_.row_length <= 512;
+  }
   void cut(std::int64_t max_piece, std::int64_t max_block_rows);
   Task task(std::int64_t number) const;
   template <class T, class Reducer>
   typename Reducer::Accumulator reduce_rows(const T* x, const Task& task, const Reducer& reducer) const;
+  template <class T, class Reducer, class Finish>
+  void reduce_short_rows(const T* x, std::int64_t first_result, const Reducer& reducer, const Finish& finish) const;
   template <class T, class Reducer, class Store>
   void reduce_columns(const T* x, const Task& task, const Reducer& reducer, const Store& store) const;
 
   // 8 KiB of double accumulators for columns stay in the first-level cache; 16 lanes fill the pipeline of an adder.
   static constexpr std::int64_t kColumns = 1024;
   static constexpr std::int64_t kLanes = 16;
+  static constexpr std::int64_t kRowsTogether = 8;
 
   ReduceAxes axes_;
   std::int64_t piece_length_ = 1, pieces_per_row_ = 1;
   std::int64_t block_rows_ = 1, row_blocks_ = 1;
   std::int64_t num_blocks_ = 1;  // a result
 };
+
+inline ReducePlan::Task ReducePlan::task(std::int64_t number) const {
+  std::int64_t piece = 0, row_block = 0;
+  if (pieces_per_row_ > 1 || row_blocks_ > 1) {  // divisions take longer than a short row
+    piece = number % pieces_per_row_;
+    row_block = number / pieces_per_row_ % row_blocks_;
+    number = number / pieces_per_row_ / row_blocks_;
+  }
+  Task task{};
+  task.kept = number;
+  task.block = axes_.row_is_reduced ? row_block * pieces_per_row_ + piece : row_block;
+  task.first_row = std::min(axes_.reduced.count, row_block * block_rows_);
+  task.last_row = std::min(axes_.reduced.count, task.first_row + block_rows_);
+  task.begin = piece * piece_length_;
+  task.end = std::min(axes_.row_length, task.begin + piece_length_);
+  return task;
+}
 
 template <class T, class Reducer, class Finish>
 void ReducePlan::run(const T* x, typename Reducer::Accumulator* partials, const Reducer& reducer,
@@ -71,14 +97,20 @@ void ReducePlan::run(const T* x, typename Reducer::Accumulator* partials, const 
   };
   const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / (block_rows_ * piece_length_));
   parallel_for(axes_.kept.count * row_blocks_ * pieces_per_row_, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t number = begin; number < end; ++number) {
-      const Task part = task(number);
-      if (axes_.row_is_reduced) {
-        store(part.block, part.kept, reduce_rows(x, part, reducer));
-      } else {
-        reduce_columns(x, part, reducer, store);
+    in_wide_vectors([&] {
+      std::int64_t number = begin;
+      if (has_short_rows()) {
+        for (; number + kRowsTogether <= end; number += kRowsTogether) reduce_short_rows(x, number, reducer, finish);
       }
-    }
+      for (; number < end; ++number) {
+        const Task part = task(number);
+        if (axes_.row_is_reduced) {
+          store(part.block, part.kept, reduce_rows(x, part, reducer));
+        } else {
+          reduce_columns(x, part, reducer, store);
+        }
+      }
+    });
   });
   if (num_blocks_ == 1) return;
   parallel_for(num_results, std::max<std::int64_t>(1, kParallelGrain / num_blocks_),
@@ -117,6 +149,38 @@ typename Reducer::Accumulator ReducePlan::reduce_rows(const T* x, const Task& ta
     for (std::int64_t lane = 0; lane < width; ++lane) lanes[lane] = reducer.combine(lanes[lane], lanes[lane + width]);
   }
   return lanes[0];
+}
+
+/// As reduce_rows, kRowsTogether rows side by side, since combining the lanes of one is a chain of operations that wait
+/// for each other.
+template <class T, class Reducer, class Finish>
+void ReducePlan::reduce_short_rows(const T* x, std::int64_t first_result, const Reducer& reducer,
+                                   const Finish& finish) const {
+  typename Reducer::Accumulator lanes[kRowsTogether][kLanes];
+  const std::int64_t length = axes_.row_length, whole = length / kLanes * kLanes;
+  for (std::int64_t r = 0; r < kRowsTogether; ++r) {
+    const T* elements = x + (first_result + r) * length;
+    auto& of_row = lanes[r];
+    std::fill(of_row, of_row + kLanes, reducer.start());
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+#pragma omp simd
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+        of_row[lane] = reducer.combine(of_row[lane], reducer.term(elements[i + lane], first_result + r));
+      }
+    }
+    for (std::int64_t i = whole; i < length; ++i) {
+      of_row[i - whole] = reducer.combine(of_row[i - whole], reducer.term(elements[i], first_result + r));
+    }
+  }
+  for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (auto& of_row : lanes) {
+#pragma omp simd
+      for (std::int64_t lane = 0; lane < width; ++lane) {
+        of_row[lane] = reducer.combine(of_row[lane], of_row[lane + width]);
+      }
+    }
+  }
+  for (std::int64_t r = 0; r < kRowsTogether; ++r) finish(first_result + r, lanes[r][0]);
 }
 
 template <class T, class Reducer, class Store>

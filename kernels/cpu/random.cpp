@@ -6,6 +6,7 @@
 #include "device/parallel.h"
 #include "graph/nodes/random.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/random.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
@@ -46,8 +47,10 @@ std::unique_ptr<Kernel> make_random_by_word(std::int64_t num_elements, float off
         fill_random_words(address, static_cast<std::uint64_t>(stretch * kStretchBlocks), kStretchBlocks, words);
         float* to = y + stretch * kStretch;
         const std::int64_t count = std::min(kStretch, num_elements - stretch * kStretch);
+        in_wide_vectors([=, &words] {
 #pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) to[i] = offset + scale * of_word(words[i]);
+          for (std::int64_t i = 0; i < count; ++i) to[i] = offset + scale * of_word(words[i]);
+        });
       }
     });
   });
@@ -82,15 +85,14 @@ class DrawOfRow {
   float sum_pieces(const T* x, double* sums) const {
     const float largest = row_max(x, num_classes_);
     double total = 0;
-    for (std::int64_t piece = 0; piece < num_pieces(); ++piece) {
-      float terms[kPiece];
-      (void)terms_of(x, largest, piece, terms);
-      for (std::int64_t half = kPiece / 2; half > 0; half /= 2) {
-#pragma omp simd
-        for (std::int64_t i = 0; i < half; ++i) terms[i] += terms[i + half];
+    for (std::int64_t first = 0; first < num_pieces(); first += kTogether) {
+      float terms[kTogether * kPiece];
+      (void)terms_of(x, largest, first, terms);
+      const std::int64_t together = std::min(kTogether, num_pieces() - first);
+      for (std::int64_t piece = 0; piece < together; ++piece) {
+        total += static_cast<double>(sum_of(terms + piece * kPiece));
+        sums[first + piece] = total;
       }
-      total += static_cast<double>(terms[0]);
-      sums[piece] = total;
     }
     return largest;
   }
@@ -113,16 +115,29 @@ class DrawOfRow {
   }
 
  private:
-  static constexpr std::int64_t kPiece = 64;
+  static constexpr std::int64_t kPiece = 64, kTogether = 16;
 
-  /// terms = those of the piece, and zeros behind them. Gives how many it has.
-  std::int64_t terms_of(const T* x, float largest, std::int64_t piece, float (&terms)[kPiece]) const {
+  /// terms = those of pieces from `piece` on, and zeros behind them. Gives how many they have.
+  template <std::int64_t kTerms>
+  std::int64_t terms_of(const T* x, float largest, std::int64_t piece, float (&terms)[kTerms]) const {
     const T* from = x + piece * kPiece;
-    const std::int64_t count = std::min(kPiece, num_classes_ - piece * kPiece);
+    const std::int64_t count = std::min(kTerms, num_classes_ - piece * kPiece);
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) terms[i] = vector_math::exp(static_cast<float>(from[i]) - largest);
-    std::fill(terms + count, terms + kPiece, 0.0F);
+    std::fill(terms + count, terms + kTerms, 0.0F);
     return count;
+  }
+
+  /// Of a piece's terms, half by half.
+  static float sum_of(const float* terms) {
+    float sums[kPiece / 2];
+#pragma omp simd
+    for (std::int64_t i = 0; i < kPiece / 2; ++i) sums[i] = terms[i] + terms[i + kPiece / 2];
+    for (std::int64_t half = kPiece / 4; half > 0; half /= 2) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+    }
+    return sums[0];
   }
 
   std::int64_t num_classes_;
@@ -143,11 +158,13 @@ std::unique_ptr<Kernel> make_categorical(const KernelRequest& request) {
           for_each_row(num_rows, num_classes, [&](std::int64_t n) {
             const T* logits = x + n * num_classes;
             double* of_row = sums + n * row.num_pieces();
-            const float largest = row.sum_pieces(logits, of_row);
-            for (std::int64_t i = n * draws; i < (n + 1) * draws; ++i) {
-              const double part = formulas::uniform_of_draw(arguments.random, static_cast<std::uint64_t>(i));
-              y[i] = row.draw(logits, largest, of_row, part);
-            }
+            in_wide_vectors([&, n] {
+              const float largest = row.sum_pieces(logits, of_row);
+              for (std::int64_t i = n * draws; i < (n + 1) * draws; ++i) {
+                const double part = formulas::uniform_of_draw(arguments.random, static_cast<std::uint64_t>(i));
+                y[i] = row.draw(logits, largest, of_row, part);
+              }
+            });
           });
         },
         {.workspace_bytes = static_cast<std::size_t>(num_rows * row.num_pieces()) * sizeof(double)});

@@ -80,12 +80,14 @@ void sum_all_rows(const ScanLines& lines, const T* x, T* y) {
   });
 }
 
-constexpr std::int64_t kColumnsAtOnce = 2048;
+/// Their sums stay in the second-level cache, while memory is read and written in stretches that are worth prefetching.
+template <class T>
+constexpr std::int64_t kColumnsAtOnce = 65536 / sizeof(RunningSum<T>);
 
 /// `count` columns, whose neighbours lie beside them and whose next elements lie `inner` behind.
 template <class T, bool kExclusive>
 void sum_columns(const ScanLines& lines, const T* x, T* y, std::int64_t count) {
-  RunningSum<T> sums[kColumnsAtOnce];
+  RunningSum<T> sums[kColumnsAtOnce<T>];
   std::fill_n(sums, count, RunningSum<T>{});
   for (std::int64_t step = 0; step < lines.length; ++step) {
     const T* from = x + lines.place(step) * lines.inner;
@@ -101,17 +103,17 @@ void sum_columns(const ScanLines& lines, const T* x, T* y, std::int64_t count) {
 
 template <class T, bool kExclusive>
 void sum_all_columns(const ScanLines& lines, const T* x, T* y) {
-  const std::int64_t pieces = (lines.inner + kColumnsAtOnce - 1) / kColumnsAtOnce;
-  const std::int64_t work = std::max<std::int64_t>(1, lines.length * std::min(lines.inner, kColumnsAtOnce));
-  parallel_for(lines.outer * pieces, std::max<std::int64_t>(1, kParallelGrain / work),
-               [=](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t column = i % pieces * kColumnsAtOnce;
-                   const std::int64_t first = i / pieces * lines.length * lines.inner + column;
-                   sum_columns<T, kExclusive>(lines, x + first, y + first,
-                                              std::min(kColumnsAtOnce, lines.inner - column));
-                 }
-               });
+  // So few columns, of all planes, are worth a thread; 64 are a whole number of cache lines.
+  const std::int64_t grain = std::max<std::int64_t>(64, kParallelGrain / std::max<std::int64_t>(1, lines.length));
+  parallel_for(lines.outer * lines.inner, grain, [=](std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      const std::int64_t column = begin % lines.inner;
+      const std::int64_t first = begin / lines.inner * lines.length * lines.inner + column;
+      const std::int64_t count = std::min({kColumnsAtOnce<T>, lines.inner - column, end - begin});
+      sum_columns<T, kExclusive>(lines, x + first, y + first, count);
+      begin += count;
+    }
+  });
 }
 
 template <class T, bool kExclusive>

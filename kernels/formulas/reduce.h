@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/host_device.h"
+#include "kernels/vector_math.h"
 
 /// What reductions do with elements, shared by every device. A reducer has the type `Accumulator` and the functions
 /// `start()`, `term(x, result)` and `combine(accumulator, accumulator or term)`. The formulas behind them follow.
@@ -23,7 +24,10 @@ struct MaxReducer {
   using Accumulator = float;
   SF_HOST_DEVICE static float start() { return -std::numeric_limits<float>::infinity(); }
   SF_HOST_DEVICE static float term(float x, std::int64_t) { return x; }
-  SF_HOST_DEVICE static float combine(float a, float b) { return b > a || b != b ? b : a; }
+  // Both comparisons are made: a branch would keep loops out of vectors.
+  SF_HOST_DEVICE static float combine(float a, float b) {
+    return vector_math::select(static_cast<int>(b > a) + static_cast<int>(b != b) != 0, b, a);
+  }
 };
 
 /// The smallest; a NaN counts as smallest.
@@ -31,7 +35,9 @@ struct MinReducer {
   using Accumulator = float;
   SF_HOST_DEVICE static float start() { return std::numeric_limits<float>::infinity(); }
   SF_HOST_DEVICE static float term(float x, std::int64_t) { return x; }
-  SF_HOST_DEVICE static float combine(float a, float b) { return b < a || b != b ? b : a; }
+  SF_HOST_DEVICE static float combine(float a, float b) {
+    return vector_math::select(static_cast<int>(b < a) + static_cast<int>(b != b) != 0, b, a);
+  }
 };
 
 /// Squares in double, where that of an f32 number neither overflows nor vanishes.
