@@ -18,7 +18,8 @@ namespace sectionflow {
 /// elements is up to `Elements`, whose static functions make a kernel each:
 /// - `broadcast<Y, X...>(request, function)`: y = function(x...), with inputs that are broadcast to y's shape;
 /// - `map(request, function)`: the same of floats, f32 or bf16, that have y's shape;
-/// - `sine<Formula, Near, BelowFar>(request)`: the same of a formula that Near is where numbers are near 0, and BelowFar
+/// - `sine<Formula, Near, BelowFar>(request)`: the same of a formula that Near is where numbers are near 0, and
+/// BelowFar
 ///   where they are not far from it;
 /// - `linked<Formula>(request, kernel)`: the kernel, which may become part of a chain;
 /// - `copy(num_bytes)` and `conversion<From, To>(count)`, of elements.

@@ -62,6 +62,23 @@ void find_directions(const AdafactorRule<G>& rule, const Terms&, std::int64_t fi
   }
 }
 
+/// Of `count` elements from `first` on, in 16 lanes, so that no sum waits for the one before it.
+template <class G>
+double sum_of_squares(const AdafactorRule<G>& rule, std::int64_t first, std::int64_t count) {
+  constexpr std::int64_t kSums = 16;
+  const AdafactorRule<G> of = rule;
+  double sums[kSums] = {};
+  std::int64_t i = 0;
+  for (; i + kSums <= count; i += kSums) {
+#pragma omp simd
+    for (std::int64_t lane = 0; lane < kSums; ++lane) sums[lane] += of.square(first + i + lane);
+  }
+  for (std::int64_t lane = 0; i + lane < count; ++lane) sums[lane] += of.square(first + i + lane);
+  double sum = 0;
+  for (const double of_lane : sums) sum += of_lane;
+  return sum;
+}
+
 template <class Rule>
 void update_means(const Rule&) {}
 template <class G>
@@ -71,12 +88,11 @@ void update_means(const AdafactorRule<G>& rule) {
   const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / of.columns);
   parallel_for(of.matrices * of.rows, grain, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      double sum = 0;
-      for (std::int64_t i = row * of.columns; i < (row + 1) * of.columns; ++i) sum += of.square(i);
+      const double sum = sum_of_squares(of, row * of.columns, of.columns);
       of.row_means[row] = average(of.row_means[row], of.mean_of(sum, of.columns));
     }
   });
-  constexpr std::int64_t kWidth = 64;  // some neighbouring columns at a time
+  constexpr std::int64_t kWidth = 256;  // a kilobyte of each row is worth its way from memory
   const std::int64_t stripes = (of.columns + kWidth - 1) / kWidth;
   parallel_for(of.matrices * stripes, std::max<std::int64_t>(1, kParallelGrain / (of.rows * kWidth)),
                [=](std::int64_t begin, std::int64_t end) {
@@ -86,6 +102,7 @@ void update_means(const AdafactorRule<G>& rule) {
                    double sums[kWidth] = {};
                    for (std::int64_t row = matrix * of.rows; row < (matrix + 1) * of.rows; ++row) {
                      const std::int64_t at = row * of.columns + first;
+#pragma omp simd
                      for (std::int64_t i = 0; i < width; ++i) sums[i] += of.square(at + i);
                    }
                    float* means = of.column_means + matrix * of.columns + first;

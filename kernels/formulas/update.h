@@ -5,6 +5,7 @@
 
 #include "base/host_device.h"
 #include "graph/ops/update.h"
+#include "kernels/vector_math.h"
 
 /// What updates of variables do with an element, shared by every device.
 namespace sectionflow::formulas {
@@ -48,7 +49,9 @@ struct LionStep {
   SF_HOST_DEVICE float operator()(float variable, float m, float gradient) const {
     const float direction = mixture(m, gradient);
     // NaN stays: a variable is to show it.
-    const float sign = direction > 0 ? 1.0F : (direction < 0 ? -1.0F : direction);
+    // Not by branches, which would keep the loop out of vectors.
+    const float below = vector_math::select(direction < 0.0F, -1.0F, direction);
+    const float sign = vector_math::select(direction > 0.0F, 1.0F, below);
     return kept * variable - rate * sign;
   }
 };
