@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "bench/ops/bench_case.h"
 #include "bench/ops/op_table.h"
+#include "graph/index_functions.h"
 #include "graph/ops/indexing.h"
 #include "graph/ops/layout.h"
 #include "graph/ops/parts.h"
@@ -26,6 +29,20 @@ void scatter_add_case(CaseBuilder& b) {
   dims[0] = b.settings().count("indices");
   const Value indices = b.constant_operand({dims[0]}, Dtype::i32, 0, rows);
   b.result(scatter_add(table, indices, b.operand(Shape(dims))));
+}
+
+/// Rows of the first two axes by both their places.
+void gather_nd_case(CaseBuilder& b) {
+  const Value x = b.operand(b.shape());
+  const auto places = static_cast<double>(std::min(b.shape()[0], b.shape()[1]));
+  b.result(gather_nd(x, b.constant_operand({b.settings().count("indices"), 2}, Dtype::i32, 0, places)));
+}
+
+void segment_sum_case(CaseBuilder& b) {
+  const std::int64_t segments = b.settings().count("segments");
+  const Value x = b.operand(b.shape());
+  const Value ids = b.constant_operand({b.shape()[0]}, Dtype::i32, 0, static_cast<double>(segments));
+  b.result(segment_sum(x, ids, segments));
 }
 
 void cumsum_case(CaseBuilder& b) {
@@ -97,6 +114,16 @@ void add_moving_ops(std::vector<BenchedOp>& ops) {
        .shape = "32768x512",
        .settings = {{"indices", "16384"}},
        .build = scatter_add_case},
+      {.name = "gather_nd",
+       .axes = "[A, B, ...]",
+       .shape = "256x128x512",
+       .settings = {{"indices", "16384"}},
+       .build = gather_nd_case},
+      {.name = "segment_sum",
+       .axes = "[R, ...]",
+       .shape = "32768x512",
+       .settings = {{"segments", "1024"}},
+       .build = segment_sum_case},
       {.name = "cumsum",
        .axes = "[..., A]",
        .shape = "64x56x56x64",

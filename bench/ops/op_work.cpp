@@ -92,15 +92,17 @@ void add_products_and_moves(FlopsByOp& k) {
                          "attention", "attention_grad"}) {
     k[op] = estimated;
   }
-  for (const char* op : {"assign", "cast", "concat", "concat_grad", "gather", "gather_present", "pad", "pad_grad",
-                         "resize2d", "slice", "slice_grad", "transpose"}) {
+  for (const char* op :
+       {"assign", "cast", "concat", "concat_grad", "gather", "gather_present", "pad", "pad_grad", "resize2d", "slice",
+        "slice_grad", "split", "split_grad", "transpose", "fill", "reshape", "same_size"}) {
     k[op] = each_input(0);
   }
 }
 
 void add_elementwise(FlopsByOp& k) {
-  for (const char* op : {"add", "mul", "div", "neg", "maximum", "relu", "relu_grad", "tanh", "exp", "square",
-                         "bias_add", "expm1", "log1p", "abs", "sin", "cos", "erf"}) {
+  for (const char* op : {"add",         "mul",    "div",  "neg",       "maximum", "minimum", "greater", "less",
+                         "logical_and", "select", "relu", "relu_grad", "tanh",    "exp",     "square",  "bias_add",
+                         "expm1",       "log1p",  "abs",  "sin",       "cos",     "erf"}) {
     k[op] = each_output(1);
   }
   k["clip"] = k["clip_grad"] = k["maximum_grad"] = k["square_grad"] = each_output(2);
@@ -145,6 +147,13 @@ void add_normalisations(FlopsByOp& k) {
   // scale is not one of a channel but of an element, there are two sums more.
   k["batch_norm_grad"] = along_channels(9, 6, 2);
   k["layer_norm_grad"] = along_rows(13, 2);
+  // The mean of squares and r = 1 / sqrt(mean + epsilon); then x r scale. The gradient sums dy x r and dy scale x r.
+  k["rms_norm"] = along_rows(4, 4);
+  k["rms_norm_grad"] = along_rows(9, 1);
+  // As of layers, with a mean for each group.
+  k["group_norm"] = [](const TypedNode& n) { return 8 * elements(n.inputs[0]) + 5 * elements(n.outputs[1]); };
+  k["group_norm_grad"] = [](const TypedNode& n) { return 13 * elements(n.inputs[0]) + 2 * elements(n.inputs[3]); };
+  k["ctc_loss"] = k["ctc_loss_grad"] = estimated;
   k["categorical"] = along_rows(4, 0);  // the largest, and the sum of e^(x - largest)
   k["random_like"] = each_output(5);    // -ln(-ln(1 - v)) of Gumbel numbers
   k["softmax"] = along_rows(5, 0);
@@ -162,6 +171,10 @@ void add_updates(FlopsByOp& k) {
   k["apply_adam_w"] = each_input(14);
   k["apply_adagrad"] = each_input(7);
   k["apply_rms_prop"] = each_input(9);
+  k["apply_lion"] = each_input(11);       // variable (1 - d) - rate sign(b m + (1 - b) g); m = c m + (1 - c) g
+  k["apply_lamb"] = each_input(21);       // AdamW's direction; two sums of squares; a step
+  k["apply_adafactor"] = each_input(13);  // g^2 twice summed; g / max(root of r c); its sum of squares; a step
+  k["apply_adam_8bit"] = each_input(19);  // Adam, a root squared, and of each slot a product, a maximum, a quotient
 }
 
 const FlopsByOp& known_flops() {

@@ -19,6 +19,7 @@ constexpr SettingKind kKinds[] = {
     {"keys", "of attention, as many as queries if causal"},
     {"causal", "yes or no: whether a query sees only the keys up to its own place"},
     {"indices", "rows that are taken of the table, or added to it"},
+    {"segments", "to which rows are added"},
     {"k", "elements that are taken of a row"},
     {"draws", "draws of a row"},
     {"axis", "along which is reduced, joined or cut; negative ones count from the end"},

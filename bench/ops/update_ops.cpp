@@ -1,6 +1,8 @@
 #include "bench/ops/bench_case.h"
 #include "bench/ops/op_table.h"
 #include "graph/ops/basic.h"
+#include "graph/ops/eight_bit_update.h"
+#include "graph/ops/scaled_update.h"
 #include "graph/ops/update.h"
 
 namespace sectionflow::bench {
@@ -39,6 +41,27 @@ void adagrad(CaseBuilder& b) {
 void rms_prop(CaseBuilder& b) {
   b.effect(apply_rms_prop(any(b), squares(b), any(b), rate(b)));
 }
+void lion(CaseBuilder& b) {
+  b.effect(apply_lion(any(b), any(b), any(b), rate(b)));
+}
+void lamb(CaseBuilder& b) {
+  b.effect(apply_lamb(any(b), any(b), squares(b), any(b), rate(b), steps(b)));
+}
+void adafactor(CaseBuilder& b) {
+  const auto average = [&](int without) {
+    std::vector<std::int64_t> dims = b.shape().dims();
+    dims.erase(dims.end() - without);
+    return b.constant_operand(Shape(std::move(dims)), Dtype::f32, 0.5, 1);
+  };
+  b.effect(apply_adafactor(any(b), average(1), average(2), any(b), rate(b), steps(b)));
+}
+void adam_8bit(CaseBuilder& b) {
+  const auto codes = [&] { return b.constant_operand(b.shape(), Dtype::u8, 0, 255); };
+  const auto scales = [&] {
+    return b.constant_operand({(b.shape().num_elements() + kSlotBlock - 1) / kSlotBlock}, Dtype::f32, 0.5, 1);
+  };
+  b.effect(apply_adam_8bit(any(b), codes(), scales(), codes(), scales(), any(b), rate(b), steps(b)));
+}
 
 }  // namespace
 
@@ -57,6 +80,12 @@ void add_update_ops(std::vector<BenchedOp>& ops) {
   add("apply_adam_w", adam_w);
   add("apply_adagrad", adagrad);
   add("apply_rms_prop", rms_prop);
+  add("apply_lion", lion);
+  add("apply_lamb", lamb);
+  add("apply_adafactor", adafactor);
+  ops.back().axes = "[..., R, C]";
+  ops.back().shape = "4096x2048";
+  add("apply_adam_8bit", adam_8bit);
 }
 
 }  // namespace sectionflow::bench

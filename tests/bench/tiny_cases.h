@@ -34,9 +34,13 @@ inline std::vector<TinyCase> tiny_cases() {
           {"global_average_pool2d", "2x3x4x5"},
           {"batch_norm", "3x4x5"},
           {"layer_norm", "4x7"},
+          {"rms_norm", "4x7"},
+          {"group_norm", "3x4x6", {{"groups", "2"}}},
+          {"instance_norm", "3x4x5"},
           {"softmax", "3x5"},
           {"log_softmax", "3x5"},
           {"softmax_cross_entropy", "4x6"},
+          {"ctc_loss", "2x8x5"},
           {"add", "3x7"},
           {"mul", "3x7"},
           {"div", "3x7"},
@@ -70,6 +74,8 @@ inline std::vector<TinyCase> tiny_cases() {
           {"argmax", "3x7"},
           {"gather", "9x4", {{"indices", "5"}}},
           {"scatter_add", "9x4", {{"indices", "5"}}},
+          {"gather_nd", "4x5x3", {{"indices", "6"}}},
+          {"segment_sum", "9x4", {{"segments", "3"}}},
           {"cumsum", "3x4x5", {{"axis", "1"}}},
           {"top_k", "3x7", {{"k", "2"}}},
           {"categorical", "3x7"},
@@ -84,7 +90,11 @@ inline std::vector<TinyCase> tiny_cases() {
           {"apply_adam", "5x10"},
           {"apply_adam_w", "50"},
           {"apply_adagrad", "50"},
-          {"apply_rms_prop", "50"}};
+          {"apply_rms_prop", "50"},
+          {"apply_lion", "50"},
+          {"apply_lamb", "50"},
+          {"apply_adafactor", "5x10"},
+          {"apply_adam_8bit", "50"}};
 }
 
 inline MeasureOptions tiny_options() {
