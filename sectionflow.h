@@ -45,6 +45,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/control.h"
 #include "graph/ops/convolution.h"
 #include "graph/ops/ctc_loss.h"
 #include "graph/ops/dropout.h"

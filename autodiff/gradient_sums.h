@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -10,6 +12,12 @@ namespace sectionflow {
 /// A part of the gradient of `value`.
 struct Contribution {
   Value value, gradient;
+};
+
+/// Where the node stands that contributes to the gradients of its inputs.
+struct ContributorPlace {
+  GroupId group = kNoGroup;
+  Branch branch{};
 };
 
 /// The gradients of values that are read several times: sums of what their readers' inputs contribute. They are added
@@ -23,14 +31,18 @@ struct Contribution {
 ///
 /// A sum of bf16 values is rounded once. Up to three of them wait for each other: they take no more memory than a sum
 /// of two in f32 and the third. More are carried in f32 up to the last one.
+///
+/// What readers in a branch contribute to a value outside of it is a sum of its own, made in the branch, that leaves as
+/// one contribution when it is complete: where both branches of a choice contribute, as one or the other; where one
+/// does, as that or zeros. So nothing of it is computed where the branch is not taken.
 class GradientSums {
  public:
-  /// Says that one more contribution to the gradient of `value` is to come.
-  void expect(const Value& value) { ++sums_[value].expected; }
-  bool expects(const Value& value) const { return sums_.contains(value); }
+  /// Says that one more contribution to the gradient of `value` is to come, of a reader in this branch.
+  void expect(const Value& value, Branch reader);
+  bool expects(const Value& value) const { return sums_.contains({value, value.node().branch()}); }
 
-  /// Adds what a reader of group `group` contributes to the gradients of its inputs, in their order.
-  void contribute(const std::vector<Contribution>& contributions, GroupId group);
+  /// Adds what a reader contributes to the gradients of its inputs, in their order.
+  void contribute(const std::vector<Contribution>& contributions, ContributorPlace reader);
 
   /// The gradient of `value`, when nothing more will be contributed, be it less than was expected. Invalid where
   /// nothing has been.
@@ -42,21 +54,43 @@ class GradientSums {
       return std::ranges::lexicographical_compare(a, b, is_before);
     }
   };
+  /// Of what a sum is, and where it is made: in the value's own branch, or in one within that.
+  struct Place {
+    Value value;
+    Branch branch{};
+
+    /// Branches of lower numbers are around those of higher ones, or apart; to be in none comes first.
+    std::pair<NodeId, bool> branch_number() const {
+      return {branch.exists() ? branch.choice->id() : -1, branch.exists() && branch.when};
+    }
+    friend bool operator<(const Place& a, const Place& b) {
+      if (a.value != b.value) return is_before(a.value, b.value);
+      return a.branch_number() < b.branch_number();
+    }
+  };
   struct Sum {
     int expected = 0;
     int received = 0;
     GroupId group = kNoGroup;  ///< of the latest contribution's reader
     std::vector<Value> parts;  ///< still to be added up; the first may be a sum already
+
+    bool is_complete() const { return received == expected; }
   };
 
+  static Place place_of(const Value& value, Branch reader);
+  void take(const Place& place, const Value& part, GroupId group);
+  void leave(const Place& place, bool is_last);
+  static Value passed_on(const Place& place, const Value& own, const Value& others, GroupId group);
+  Value finished(const Place& place);
   bool has_to_wait(const Value& value, const Sum& sum) const;
-  void add_parts(const Value& value, Sum& sum, bool is_last);
-  Value added(const Value& value, const Sum& sum, const std::vector<Value>& parts, Dtype dtype);
+  void add_parts(const Place& place, Sum& sum, bool is_last);
+  Value added(const Place& place, const Sum& sum, const std::vector<Value>& parts, Dtype dtype);
   void hold(const std::vector<Value>& parts, int change);
 
-  std::map<Value, Sum> sums_;
-  std::map<Value, int> holders_;                           ///< of each part, how often sums still have it
-  std::map<std::vector<Value>, Value, ByCreation> added_;  ///< what has been added up, by its parts
+  std::map<Place, Sum> sums_;
+  std::map<Value, int> holders_;  ///< of each part, how often sums still have it
+  /// What has been added up, by the branch in which it was and its parts.
+  std::map<std::pair<NodeId, bool>, std::map<std::vector<Value>, Value, ByCreation>> added_;
 };
 
 }  // namespace sectionflow

@@ -92,7 +92,7 @@ std::vector<bool> wanted_inputs(const Differentiation& d, const Node& node) {
 
 /// Has `sums` expect what the rules of all nodes on the way from the loss will contribute.
 void expect_contributions(const Differentiation& d, GradientSums& sums) {
-  sums.expect(d.loss);
+  sums.expect(d.loss, d.loss.node().branch());
   for (NodeId id = d.loss.node().id(); id >= 0; --id) {
     if (!d.influenced[id]) continue;
     Node& node = d.loss.graph().node(id);
@@ -103,7 +103,7 @@ void expect_contributions(const Differentiation& d, GradientSums& sums) {
     if (!is_reached) continue;
     const std::vector<bool> wanted = wanted_inputs(d, node);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i]) sums.expect(node.inputs()[i]);
+      if (wanted[i]) sums.expect(node.inputs()[i], node.branch());
     }
   }
 }
@@ -178,13 +178,14 @@ void differentiate(const Differentiation& d, Node& node, GradientSums& sums) {
   if (!any) return;
   request.wanted = wanted_inputs(d, node);
   const auto group = node.graph().enter_group(node.group());
+  const auto branch = node.graph().enter_branch(node.branch());
   const std::vector<Value> given = input_gradients(d, request);
   check_promises(d, request, d.registry.find(node.op().name)->traits, given);
   std::vector<Contribution> contributions;
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (request.wanted[i] && given[i].valid()) contributions.push_back({node.inputs()[i], given[i]});
   }
-  sums.contribute(contributions, node.group());
+  sums.contribute(contributions, {node.group(), node.branch()});
 }
 
 /// Throws: ArgumentError that names the operation which stopped the gradient on its way to `variable`, if there is one.
@@ -215,7 +216,8 @@ std::vector<Value> add_gradients(Differentiation d, const std::vector<Value>& va
   const auto scope = graph.scope("gradients");
   GradientSums sums;
   expect_contributions(d, sums);
-  sums.contribute({{d.loss, fill(graph, {}, 1.0, Dtype::f32, "loss_gradient")}}, d.loss.node().group());
+  sums.contribute({{d.loss, fill(graph, {}, 1.0, Dtype::f32, "loss_gradient")}},
+                  {d.loss.node().group(), d.loss.node().branch()});
   for (NodeId id = last; id >= 0; --id) {
     if (d.influenced[id]) differentiate(d, graph.node(id), sums);
   }

@@ -2,6 +2,7 @@
 
 #include "fit/list_units.h"
 #include "fit/nodes_before.h"
+#include "graph/nodes/control.h"
 #include "graph/ops/basic.h"
 
 namespace sectionflow {
@@ -34,6 +35,10 @@ void ListDependencies::add(int place) {
   const Node& node = graph_.graph().node(instruction.node);
   for (const Value& value : graph_.reads(instruction.node)) read(place, value);
   for (const int input : node.op().updated_inputs) update(place, node.inputs()[at(input)].node().id());
+  // What is found before the first update has changed nothing.
+  const bool asserts = assertion_of(node) != nullptr;
+  if (last_assertion_ >= 0 && (asserts || node.op().is_update())) before_[at(place)].insert(last_assertion_);
+  if (asserts) last_assertion_ = place;
   if (!node.op().prints) return;
   if (last_print_ >= 0) before_[at(place)].insert(last_print_);
   last_print_ = place;

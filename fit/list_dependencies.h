@@ -36,6 +36,7 @@ class ListDependencies {
   std::map<NodeId, int> place_of_;
   std::map<NodeId, Variable> variables_;
   int last_print_ = -1;
+  int last_assertion_ = -1;
 };
 
 }  // namespace sectionflow

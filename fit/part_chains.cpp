@@ -100,7 +100,7 @@ class PartChains::Finder {
   int maker_of(Value value) const {
     int maker = dependencies_.maker(value);
     while (maker >= 0 && is_identity(maker)) {
-      maker = dependencies_.maker(graph_.graph().node(instruction(maker).node).inputs()[0]);
+      maker = dependencies_.maker(graph_.reads(instruction(maker).node).front());
     }
     return maker;
   }
@@ -127,7 +127,7 @@ class PartChains::Finder {
 
   Value first_name(Value value) const {
     for (int maker = dependencies_.maker(value); maker >= 0 && is_identity(maker); maker = dependencies_.maker(value)) {
-      value = graph_.graph().node(instruction(maker).node).inputs()[0];
+      value = graph_.reads(instruction(maker).node).front();
     }
     return value;
   }

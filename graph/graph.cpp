@@ -156,6 +156,7 @@ std::unique_ptr<Node> Graph::make_node(std::string_view op, std::vector<Value>& 
   node->serial_ = next_serial_;
   node->options_ = std::move(options);
   node->group_ = current_group_;
+  if (!node->op_->is_given()) node->branch_ = current_branch_;
   node->phase_ = phase_;
   node->where_ = where;
   node->name_ = unique_name(name.empty() ? op : name);
@@ -169,6 +170,7 @@ std::unique_ptr<Node> Graph::make_node(std::string_view op, std::vector<Value>& 
     input_types.push_back(input.type());
   }
   check_call(*node->op_, node->label(), inputs, node->options_);
+  check_branches(*node, inputs);
   SF_CHECK(training_flag_ == nullptr || !is_training_flag(*node), ArgumentError, node->label(),
            ": the graph has a training flag already, '", training_flag_->name(), "'", hint("take graph.training()"));
   node->output_types_ = node->op_->infer({node->label(), input_types, node->options_});

@@ -64,9 +64,9 @@ class GraphScope {
 
 class SharedEntry;
 
-/// What is computed: nodes, their names, groups and collections. No devices, no addresses. Not copyable: values point
-/// into it. Every call that throws, for whatever reason, has left it as it was. Threads: build and compile from one
-/// thread at a time; a second that builds while a first does is refused.
+/// What is computed: nodes, their names, groups, branches and collections. No devices, no addresses. Not copyable:
+/// values point into it. Every call that throws, for whatever reason, has left it as it was. Threads: build and compile
+/// from one thread at a time; a second that builds while a first does is refused.
 class Graph {
  public:
   Graph() = default;
@@ -197,6 +197,13 @@ class Graph {
   /// collection that of its node, as if they had been made in it. Compiled programs are compiled again.
   /// Throws: ArgumentError for another number of groups than of nodes, and for a group that is none.
   void set_groups(const std::vector<GroupId>& groups);
+  /// Nodes are made in this branch until the scope ends; Branch{}: in none. Throws: ArgumentError for a branch of
+  /// another graph, and for a `choice` that is none.
+  [[nodiscard]] GraphScope enter_branch(Branch branch);
+  Branch current_branch() const { return current_branch_; }
+  /// Takes what `value` is computed from, itself included, out of all branches: it then is executed wherever it is
+  /// asked for. For initial values of variables, which all runs have in common.
+  void take_out_of_branches(Value value);
   /// What the nodes made from here on are for, until the scope ends.
   [[nodiscard]] GraphScope enter_phase(Phase phase);
   /// The dtype in which layers made from here on compute, until the scope ends: see MixedPrecision.
@@ -269,6 +276,7 @@ class Graph {
   std::string place(GroupId group, Where where) const;
   static std::string inputs_text(const std::vector<Value>& inputs);
   void check_own(const std::vector<Value>& inputs) const;
+  static void check_branches(const Node& node, const std::vector<Value>& inputs);
   void add_edge(const char* kind, Operation before, Operation after, EdgeList& list);
   void call_undos(std::size_t keep) noexcept;
   GraphScope open_scope(std::string full);
@@ -287,6 +295,7 @@ class Graph {
   std::vector<ReplacedInput> replaced_inputs_;
   std::vector<std::string> group_names_;
   GroupId current_group_ = kNoGroup;
+  Branch current_branch_{};
   Where place_{};
   Phase phase_ = Phase::model;
   std::optional<Dtype> layer_dtype_;

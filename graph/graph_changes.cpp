@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "graph/nodes/control.h"
 
 namespace sectionflow {
 
@@ -43,6 +44,9 @@ void Graph::roll_back(const Mark& before) noexcept {
   std::erase_if(scope_names_, [&](const auto& name) { return name.second >= before.num_scope_names; });
   if (training_flag_ != nullptr && static_cast<std::size_t>(training_flag_->id()) >= before.num_nodes) {
     training_flag_ = nullptr;
+  }
+  if (current_branch_.exists() && static_cast<std::size_t>(current_branch_.choice->id()) >= before.num_nodes) {
+    current_branch_ = {};
   }
   const bool names_return = nodes_.size() > before.num_nodes;
   for (; nodes_.size() > before.num_nodes; nodes_.pop_back()) by_name_.erase(by_name_.find(nodes_.back()->name_));
@@ -148,6 +152,11 @@ void Graph::replace_input(Node& node, int index, Value value) {
   const TensorType& wanted = node.inputs_[place].type();
   SF_CHECK(value.type() == wanted, ArgumentError, "replace_input of ", node.label(), ": input ", index, " is ",
            wanted.text(), ", '", value.name(), "' is ", value.type().text(), "; wanted a value of the same type");
+  SF_CHECK(!is_choice(node), ArgumentError, "replace_input of ", node.label(),
+           ": what its branches were built for goes ", "by its flag; wanted another node");
+  std::vector<Value> inputs = node.inputs_;
+  inputs[place] = value;
+  check_branches(node, inputs);
   replaced_inputs_.push_back({&node, place, node.inputs_[place]});
   node.inputs_[place] = value;
   ++generation_;

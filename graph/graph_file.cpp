@@ -7,6 +7,7 @@
 #include "graph/graph_file_format.h"
 #include "graph/json_elements.h"
 #include "graph/json_item.h"
+#include "graph/nodes/control.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
@@ -99,6 +100,15 @@ class GraphReader {
     return static_cast<GroupId>(item.member("group").integer(kNoGroup, graph_.num_groups() - 1));
   }
 
+  Branch branch(const JsonItem& item) const {
+    if (!item.has("branch")) return {};
+    const JsonItem side = item.member("branch");
+    if (side.size() != 2) side.refuse_kind("a choice and 0 or 1");
+    const Node& choice = graph_.node(node_id(side[0]));
+    if (!is_choice(choice)) side[0].refuse(text_of(choice.label(), " is no choice"));
+    return {&choice, side[1].integer(0, 1) == 1};
+  }
+
   std::any options(const JsonItem& item, const OpDef& op) {
     if (!op.options.read) {
       if (item.has("options")) item.member("options").refuse(text_of("op '", op.name, "' has no options"));
@@ -140,6 +150,7 @@ class GraphReader {
     const auto phase =
         item.has("phase") ? static_cast<Phase>(item.member("phase").one_of(kPhases, "phase")) : Phase::model;
     const auto in_group = graph_.enter_group(group(item));
+    const auto in_branch = graph_.enter_branch(branch(item));
     const auto in_phase = graph_.enter_phase(phase);
     std::any read_options = options(item, op);
     std::vector<Value> read_inputs = inputs(item);
@@ -163,6 +174,7 @@ class GraphReader {
       if (type == node.output_types()[i]) continue;
       types[i].refuse(text_of("got ", type.text(), "; wanted ", node.output_types()[i].text()));
     }
+    if (item.has("branch") && !node.branch().exists()) item.member("branch").refuse("what is given belongs to none");
     const bool is_seeded = node.op().recompute == Recompute::seeded;
     if (!is_seeded && item.has("random")) item.member("random").refuse("the op is not random");
     if (is_seeded && item.member("random").integer() != node.random_ordinal()) {

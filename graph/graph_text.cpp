@@ -75,6 +75,7 @@ ordered_json json_of_node(const Node& node, const FirstInputs& first) {
   }
   for (const Node* before : node.control_inputs()) json["control"].push_back(before->id());
   if (node.group() != kNoGroup) json["group"] = node.group();
+  if (node.branch().exists()) json["branch"] = {node.branch().choice->id(), node.branch().when ? 1 : 0};
   if (node.phase() != Phase::model) json["phase"] = kPhases[static_cast<std::size_t>(node.phase())];
   if (node.op().recompute == Recompute::seeded) json["random"] = node.random_ordinal();
   json["types"] = ordered_json::array();

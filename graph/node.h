@@ -21,6 +21,22 @@ inline constexpr GroupId kNoGroup = -1;
 /// that adding training operations never shifts the random numbers of the model.
 enum class Phase { model, training };
 
+/// One side of a choice that cond (graph/ops/control.h) makes: its nodes are executed in programs in which the flag is
+/// `when`, and in no other. As it stands: outside of all branches.
+struct Branch {
+  const Node* choice = nullptr;  ///< the operation that reads the flag; it stands in the branch around this one
+  bool when = true;
+
+  bool exists() const { return choice != nullptr; }
+  /// The branch around this one. Throws: what comes of a branch that does not exist.
+  Branch around() const;
+  /// What decides whether it is taken: a boolean [] that is known on the host.
+  Value flag() const;
+  /// Whether all that is executed in this branch is so where `outer` is taken: it is that one, or within it.
+  bool is_within(Branch outer) const;
+  friend bool operator==(const Branch&, const Branch&) = default;
+};
+
 /// One operation of a graph with its inputs and options. Made by Graph::add_node; never changes but for control edges,
 /// order edges and Graph::replace_input.
 class Node {
@@ -38,6 +54,8 @@ class Node {
   /// "conv2d 'block1/conv'", for messages.
   std::string label() const;
   GroupId group() const { return group_; }
+  /// The branch in which it was made. What is given, and what variables have their initial values from, is in none.
+  Branch branch() const { return branch_; }
   Phase phase() const { return phase_; }
   /// The line of the user's call that made it; not known for every node.
   Where where() const { return where_; }
@@ -74,6 +92,7 @@ class Node {
   const OpDef* op_ = nullptr;
   std::string name_;
   GroupId group_ = kNoGroup;
+  Branch branch_{};
   Phase phase_ = Phase::model;
   Where where_{};
   std::vector<Value> inputs_;

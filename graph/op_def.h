@@ -142,8 +142,9 @@ struct OpDef {
   /// Whether the operation has any effect under these booleans; absent: always. An operation without effect is not
   /// executed.
   std::function<bool(HostBooleans)> has_effect{};
-  /// Whether output 0, the only one, has the elements of input 0 in the same order. Such a node is not executed: both
-  /// are names of one buffer. It needs a kernel all the same, for an input that is a variable. Absent: never.
+  /// Whether output 0, the only one, has the elements of the first input that is read as data, in the same order. Such
+  /// a node reads no other. It is not executed: both are names of one buffer. It needs a kernel all the same, for an
+  /// input that is a variable. Absent: never.
   std::function<bool(const ConcreteRequest&)> is_identity{};
   /// Output 0, the only one, has the elements of input 0 in the same order, as the nearest numbers of another dtype.
   bool converts = false;

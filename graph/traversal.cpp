@@ -134,6 +134,9 @@ void write_dot(std::ostream& stream, const Graph& graph) {
     // "\\n" is Graphviz's line break within a label.
     std::string label = node.op().name + "\\n" + node.name();
     if (is_training_flag(node)) label += "\\n(training flag)";
+    if (const Branch branch = node.branch(); branch.exists()) {
+      label += text_of("\\nwhere ", branch.flag().name(), " is ", branch.when ? "true" : "false");
+    }
     if (!node.output_types().empty()) label += "\\n" + node.output_types()[0].text();
     const bool grouped = node.group() != kNoGroup;
     out << "[shape=box,style=filled,label=" << boost::escape_dot_string(label) << ",fillcolor=\""

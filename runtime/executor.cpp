@@ -105,7 +105,8 @@ class Execution {
         context_(context),
         queue_(context.queue),
         times_(program, context),
-        joins_(queue_ != nullptr && !context.poison && !context.checks.any() && !times_.are_wanted()) {
+        asserts_(!steps_between(program.digest.assertions, first, last).empty()),
+        joins_(queue_ != nullptr && !context.poison && !context.checks.any() && !asserts_ && !times_.are_wanted()) {
     lanes_ = !context.poison && !steps_between(program.digest.beside, first, last).empty();
     for (StepIndex i = 0; i < first && lanes_; ++i) ++base_[static_cast<std::size_t>(step(i).lane)];
   }
@@ -170,6 +171,7 @@ class Execution {
       if (!recording_) count_execution(step(i), context_);
       if (queue_ != nullptr && is_queue(step(i).lane)) queue_->passed(i);
       if (context_.checks.any() && !repeats_checked(step(i))) check_step_values(program_, i, context_);
+      if (asserts_) check_assertion(program_, i, context_);
       if (context_.poison) end_poisoned(i);
       times_.end_step(i);
       if (lanes_) context_.swaps->progress().complete(static_cast<int>(lane));
@@ -229,7 +231,7 @@ class Execution {
   /// once.
   bool execute_recording() {
     const bool first_time = queue_->count_execution(first_, last_) == 0;
-    if (!context_.record || first_time || context_.poison || context_.checks.any() || context_.measuring ||
+    if (!context_.record || first_time || context_.poison || context_.checks.any() || asserts_ || context_.measuring ||
         times_.are_wanted() || queue_->uses_disk(first_, last_) || queue_->is_unrecordable(first_, last_)) {
       return false;
     }
@@ -311,6 +313,7 @@ class Execution {
   ExecutionContext& context_;
   QueueProgram* queue_;
   StepTimer times_;
+  bool asserts_;        // there are conditions to be looked at: the host does, between the steps
   bool joins_;          // kernels share launches: not where each step's bytes or time are looked at
   bool lanes_ = false;  // steps of several lanes, executed beside each other by threads
   bool recording_ = false;

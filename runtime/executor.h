@@ -45,8 +45,8 @@ struct ExecutionContext {
 /// in the order of the list. On a device with queues the calling thread gives the steps to the queues, with events
 /// between them, or launches the recording of an earlier execution; only the disk's lanes have threads. All work is
 /// done when it returns. Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past its
-/// storage; ArgumentError for results that `checks` refuses; what the swap engine throws. Then no lane is running any
-/// more.
+/// storage; ArgumentError for results that `checks` refuses, and for assertions that do not hold; what the swap engine
+/// throws. Then no lane is running any more.
 void execute(Executable& program, StepIndex first, StepIndex last, ExecutionContext& context);
 
 }  // namespace sectionflow

@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "device/parallel.h"
+#include "graph/nodes/control.h"
 #include "graph/op_def.h"
 
 namespace sectionflow {
@@ -269,7 +270,58 @@ bool is_looked_at(const OpDef& op, std::size_t updated, const ValueChecks& check
   return left == LeftByUpdate::own || (left == LeftByUpdate::seen && !(checks.nan && checks.infinity));
 }
 
+/// "'a' f32[2,3] = 1, 2, 3, ..."
+std::string first_values_text(Value value, const LookedAt& tensor, int first) {
+  std::string text = text_of("'", value.name(), "' ", type_text(tensor), " =");
+  const std::int64_t shown = std::min<std::int64_t>(first, tensor.count);
+  for (std::int64_t i = 0; i < shown; ++i) text += text_of(i == 0 ? " " : ", ", number_text(number_at(tensor, i)));
+  return shown == tensor.count ? text : text + (shown == 0 ? " ..." : ", ...");
+}
+
+/// The first element of a tensor of booleans that is false; `count` where all are true.
+std::int64_t first_false(const LookedAt& condition) {
+  std::atomic<std::int64_t> first{condition.count};
+  parallel_for(condition.count, std::max(kParallelGrain, kElementsAtOnce), [&](std::int64_t begin, std::int64_t end) {
+    const void* found = std::memchr(condition.bytes + begin, 0, static_cast<std::size_t>(end - begin));
+    if (found == nullptr) return;
+    const std::int64_t place = static_cast<const std::byte*>(found) - condition.bytes;
+    std::int64_t known = first.load();
+    while (place < known && !first.compare_exchange_weak(known, place)) {
+    }
+  });
+  return first.load();
+}
+
 }  // namespace
+
+void check_assertion(const Executable& program, StepIndex index, ExecutionContext& context) {
+  const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
+  if (step.kind != StepKind::compute || step.replay) return;
+  const Node& node = context.graph.node(step.node);
+  const AssertionNodeOptions* assertion = assertion_of(node);
+  if (assertion == nullptr) return;
+  const BoundStep& bound = program.bound[static_cast<std::size_t>(index)];
+  if (context.queue != nullptr) context.queue->queues().synchronize();
+  const auto input = [&](std::size_t i) {
+    const TensorType& type = node.inputs()[i].type();
+    return look_at(type, bound.inputs[i], bytes_of(program, step.inputs[i], type), context);
+  };
+  const LookedAt condition = input(1);
+  const std::int64_t first = first_false(condition);
+  if (first == condition.count) return;
+  std::string shown;
+  for (std::size_t i = 2; i < step.inputs.size(); ++i) {
+    shown += text_of(shown.empty() ? "" : "; ", first_values_text(node.inputs()[i], input(i), assertion->first));
+  }
+  const Pass& pass = program.schedule.passes[static_cast<std::size_t>(step.pass)];
+  throw ArgumentError(
+      error_text_of(node.label(), " does not hold", assertion->text.empty() ? "" : ": ", assertion->text, ": element ",
+                    element_text(condition, first), " of its condition '", node.inputs()[1].name(), "' ",
+                    type_text(condition), " is false in cycle ", context.cycle, ", ", pass.text(),
+                    Fact{"where", node.place()}, Fact{"shown", shown},
+                    hint("mend what it asks for, or show what its condition is computed from")),
+      ErrorCode::failed_assertion);
+}
 
 void check_step_values(const Executable& program, StepIndex index, ExecutionContext& context) {
   const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];

@@ -21,8 +21,11 @@ const std::vector<TensorType>& ConcreteGraph::types(NodeId id) const {
     while (!pending.empty()) {
       const NodeId next = pending.back();
       const std::size_t before = pending.size();
-      for (const Value& input : graph_->node(next).inputs()) {
-        if (!types_[input.node().id()]) pending.push_back(input.node().id());
+      const Node& node = graph_->node(next);
+      const std::vector<InputUse> uses = known_uses(node);
+      for (std::size_t i = 0; i < uses.size(); ++i) {
+        const NodeId input = node.inputs()[i].node().id();
+        if (uses[i] != InputUse::unused && !types_[input]) pending.push_back(input);
       }
       if (pending.size() > before) continue;
       infer_types(next);
@@ -39,8 +42,7 @@ void ConcreteGraph::infer_types(NodeId id) const {
     types_[id] = std::vector<TensorType>{{node.output_types()[0].dtype, fed->second}};
     return;
   }
-  std::vector<TensorType> inputs;
-  for (const Value& input : node.inputs()) inputs.push_back((*types_[input.node().id()])[input.output()]);
+  const std::vector<TensorType> inputs = input_types(id);
   try {
     types_[id] = node.op().infer({node.label(), inputs, node.any_options()});
   } catch (Error& error) {
@@ -53,10 +55,45 @@ void ConcreteGraph::infer_types(NodeId id) const {
   }
 }
 
-std::optional<bool> ConcreteGraph::boolean_of(Value value, const Node& reader) const {
+std::vector<TensorType> ConcreteGraph::input_types(NodeId id) const {
+  const Node& node = graph_->node(id);
+  const std::vector<InputUse> uses = known_uses(node);
+  std::vector<TensorType> inputs;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const Value input = node.inputs()[i];
+    inputs.push_back(uses[i] == InputUse::unused ? input.type() : type(input));
+  }
+  return inputs;
+}
+
+/// Uses as far as the booleans are known: types are asked for before all of them are.
+std::vector<InputUse> ConcreteGraph::known_uses(const Node& node) const {
+  const std::size_t num_inputs = node.inputs().size();
+  std::vector<std::optional<bool>> booleans(num_inputs);
+  if (!node.op().uses) return node.op().input_uses(num_inputs, booleans);
+  const std::vector<InputUse> declared = node.op().input_uses(num_inputs, booleans);
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    if (declared[i] == InputUse::host_boolean) booleans[i] = known_boolean(node.inputs()[i]);
+  }
+  return node.op().input_uses(num_inputs, booleans);
+}
+
+std::optional<bool> ConcreteGraph::known_boolean(Value value) const {
   const auto fed = signature_->booleans.find(value.node().id());
   if (fed != signature_->booleans.end()) return fed->second;
   if (const HostTensor* content = constant_content(value)) return content->item<bool>();
+  return std::nullopt;
+}
+
+bool ConcreteGraph::is_branch_taken(Branch branch, const Node& reader) const {
+  for (; branch.exists(); branch = branch.around()) {
+    if (boolean_of(branch.flag(), reader) != branch.when) return false;
+  }
+  return true;
+}
+
+bool ConcreteGraph::boolean_of(Value value, const Node& reader) const {
+  if (const std::optional<bool> known = known_boolean(value)) return *known;
   std::vector<std::string> fed_names;
   for (const auto& [id, shape] : signature_->shapes) {
     if (!signature_->decided.contains(id)) fed_names.push_back(graph_->node(id).name());
@@ -70,6 +107,12 @@ const ConcreteGraph::Details& ConcreteGraph::details(NodeId id) const {
   const std::size_t num_inputs = node.inputs().size();
   Details details;
   details.booleans.resize(num_inputs);
+  if (!is_branch_taken(node.branch(), node)) {
+    details.uses.assign(num_inputs, InputUse::unused);
+    details.has_effect = details.is_taken = false;
+    details_[id] = std::move(details);
+    return *details_[id];
+  }
   const std::vector<InputUse> declared = node.op().input_uses(num_inputs, details.booleans);
   for (std::size_t i = 0; i < num_inputs; ++i) {
     if (declared[i] == InputUse::host_boolean) details.booleans[i] = boolean_of(node.inputs()[i], node);
@@ -88,12 +131,11 @@ const ConcreteGraph::Details& ConcreteGraph::details(NodeId id) const {
 
 bool ConcreteGraph::is_identity(NodeId id) const {
   const Node& node = graph_->node(id);
-  if (!node.op().is_identity || is_variable(node.inputs()[0])) return false;
-  std::vector<TensorType> inputs;
-  for (const Value& input : node.inputs()) inputs.push_back(type(input));
-  if (!node.op().is_identity({inputs, types(id), booleans(id), node.any_options()})) return false;
-  SF_CHECK(inputs[0].bytes() == types(id)[0].bytes(), InternalError, node.label(), ": OpDef::is_identity says that ",
-           types(id)[0].text(), " is its input ", inputs[0].text(), "; wanted as many bytes");
+  if (!node.op().is_identity || reads(id).empty() || is_variable(reads(id).front())) return false;
+  if (!node.op().is_identity({input_types(id), types(id), booleans(id), node.any_options()})) return false;
+  const TensorType& renamed = type(reads(id).front());
+  SF_CHECK(renamed.bytes() == types(id)[0].bytes(), InternalError, node.label(), ": OpDef::is_identity says that ",
+           types(id)[0].text(), " is its input ", renamed.text(), "; wanted as many bytes");
   return true;
 }
 
@@ -111,6 +153,7 @@ std::vector<bool> ConcreteGraph::reached(const std::vector<Value>& values,
   while (!pending.empty()) {
     const NodeId id = pending.back();
     pending.pop_back();
+    if (!is_taken(id)) continue;
     for (const Value& value : reads(id)) add(value.node().id());
     for (const Node* control : graph_->node(id).control_inputs()) add(control->id());
   }
@@ -119,6 +162,11 @@ std::vector<bool> ConcreteGraph::reached(const std::vector<Value>& values,
 
 std::vector<bool> ConcreteGraph::needed(const std::vector<Value>& values,
                                         const std::vector<Operation>& operations) const {
+  for (const Value& value : values) {
+    SF_CHECK_CODE(is_taken(value.node().id()), ArgumentError, ErrorCode::branch_value, "'", value.name(),
+                  "' is asked for, which is computed only in a branch that is not taken",
+                  Fact{"made", value.node().place()}, hint("ask for what cond gives"));
+  }
   std::vector<bool> needed = reached(values, operations);
   check_fed(needed);
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {

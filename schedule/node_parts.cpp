@@ -10,8 +10,7 @@ namespace sectionflow {
 std::optional<NodeParts> parts_of_node(const ConcreteGraph& graph, NodeId id) {
   const Node& node = graph.graph().node(id);
   if (!node.op().parts) return std::nullopt;
-  std::vector<TensorType> inputs;
-  for (const Value& input : node.inputs()) inputs.push_back(graph.type(input));
+  const std::vector<TensorType> inputs = graph.input_types(id);
   const std::vector<TensorType>& outputs = graph.types(id);
   std::optional<RowParts> uses = node.op().parts({inputs, outputs, graph.booleans(id), node.any_options()});
   if (!uses) return std::nullopt;

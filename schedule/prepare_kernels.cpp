@@ -12,12 +12,11 @@ namespace {
 std::unique_ptr<Kernel> make_kernel(const Step& step, const ConcreteGraph& graph, Device& device) {
   const Node& node = graph.graph().node(step.node);
   KernelRequest request{.node = node,
-                        .inputs = {},
+                        .inputs = graph.input_types(step.node),
                         .outputs = graph.types(step.node),
                         .host_booleans = graph.booleans(step.node),
                         .replay = step.replay,
                         .device = device};
-  for (const Value& input : node.inputs()) request.inputs.push_back(graph.type(input));
   if (step.parts > 1) {
     SF_CHECK(device.kind() == DeviceKind::cpu, InternalError, node.label(), ": part ", step.part, " of ", step.parts,
              ", which only kernels of a CPU promise the same bits for");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/nodes/control.h"
 #include "schedule/program.h"
 #include "schedule/schedule.h"
 
@@ -41,7 +42,7 @@ NodeId first_unplaced(const Schedule& schedule, const VariableLayout& variables)
   return -1;
 }
 
-void list_steps(const Schedule& schedule, bool has_queues, ProgramDigest& digest) {
+void list_steps(const Schedule& schedule, const Graph& graph, bool has_queues, ProgramDigest& digest) {
   int pass = -1;
   for (StepIndex i = 0; i < static_cast<StepIndex>(schedule.steps.size()); ++i) {
     const Step& step = schedule.steps[static_cast<std::size_t>(i)];
@@ -50,6 +51,8 @@ void list_steps(const Schedule& schedule, bool has_queues, ProgramDigest& digest
     if (has_queues ? !is_queue(step.lane) : step.lane != Lane::compute) digest.beside.push_back(i);
     if (step.kind == StepKind::feed) digest.feeds.push_back(i);
     if (step.kind == StepKind::fetch) digest.fetches.push_back(i);
+    const bool is_first = step.kind == StepKind::compute && !step.replay;
+    if (is_first && assertion_of(graph.node(step.node)) != nullptr) digest.assertions.push_back(i);
   }
 }
 
@@ -85,7 +88,7 @@ ProgramDigest digest_of(const Program& program, const Graph& graph, const Variab
   ProgramDigest digest;
   digest.newest = newest_node(program.schedule, graph);
   digest.first_unplaced = first_unplaced(program.schedule, variables);
-  list_steps(program.schedule, has_queues, digest);
+  list_steps(program.schedule, graph, has_queues, digest);
   for (const Storage& storage : program.storage.storages) {
     if (storage.tier == Tier::device)
       digest.largest_device_bytes = std::max(digest.largest_device_bytes, storage.bytes);

@@ -44,6 +44,7 @@ struct ProgramDigest {
   std::vector<StepIndex> beside;         ///< steps that threads beside the caller's execute
   std::vector<StepIndex> feeds;          ///< steps that copy feeds in
   std::vector<StepIndex> fetches;        ///< steps that copy fetches out
+  std::vector<StepIndex> assertions;     ///< steps of assertions that are looked at: not where they are replayed
   std::size_t largest_device_bytes = 0;  ///< of a storage
   ForwardHalfFigures forward{};
 };

@@ -81,10 +81,11 @@ class Lowering {
   }
 
  private:
-  /// The node's output is another name of the buffer that holds its input. Whoever reads it keeps that buffer alive.
+  /// The node's output is another name of the buffer that holds what it reads. Whoever reads it keeps that buffer
+  /// alive.
   void rename(NodeId id) {
     Node& node = graph_.graph().node(id);
-    const int buffer = buffer_of(node.inputs()[0]);
+    const int buffer = buffer_of(graph_.reads(id).front());
     auto& names = schedule_.buffers[buffer].other_names;
     // Of a whole value every part says the same.
     const bool is_known = std::find(names.begin(), names.end(), node.output()) != names.end();

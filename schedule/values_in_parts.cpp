@@ -20,8 +20,9 @@ void ValuesInParts::add(const Instruction& instruction, int strip) {
   Node& node = graph_.graph().node(instruction.node);
   const int parts = instruction.parts;
   if (graph_.is_identity(instruction.node)) {
-    read(node.inputs()[0], {parts, strip}, PartUse::rows);
-    other_names_.try_emplace(node.output(), named(node.inputs()[0]));
+    const Value renamed = graph_.reads(instruction.node).front();
+    read(renamed, {parts, strip}, PartUse::rows);
+    other_names_.try_emplace(node.output(), named(renamed));
     return;
   }
   std::optional<NodeParts> in_parts;

@@ -57,10 +57,14 @@ void SectionTrainer::forget_next_cycle_choices() {
   may_have_next_ = false;
 }
 
-CycleRequest SectionTrainer::request_for(const std::vector<CycleFetch>& fetches,
+/// What sections hold by choice is held as far as it is computed under the signature of `graph`.
+CycleRequest SectionTrainer::request_for(const ConcreteGraph& graph, const std::vector<CycleFetch>& fetches,
                                          const std::vector<Operation>& training) const {
   CycleRequest request{.groups = {}, .training = training, .fetches = fetches, .held = held_values()};
   for (const auto& section : sections_) request.groups.push_back(section->group());
+  for (std::vector<Value>* held : {&request.held.until_backward, &request.held.until_end}) {
+    std::erase_if(*held, [&](const Value& value) { return !graph.is_taken(value.node().id()); });
+  }
   return request;
 }
 
@@ -91,7 +95,7 @@ Executable& SectionTrainer::compiled_cycle(Engine& engine, const std::vector<Cyc
         check_disk(engine, "the cycle");
         // Policies go by the map, for which a cycle without fetches has not asked.
         map_graph();
-        return write_cycle(tools, request_for(fetches, training_.list()), policies());
+        return write_cycle(tools, request_for(tools.graph(), fetches, training_.list()), policies());
       });
 }
 

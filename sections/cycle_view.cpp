@@ -49,8 +49,7 @@ void CycleView::add_names(const InstructionList& list, const ConcreteGraph& grap
   }
   for (const Instruction& instruction : list.instructions) {
     if (instruction.kind != StepKind::compute || !graph.is_identity(instruction.node)) continue;
-    Node& node = graph.graph().node(instruction.node);
-    add(node.output(), node.inputs()[0]);
+    add(graph.graph().node(instruction.node).output(), graph.reads(instruction.node).front());
   }
 }
 

@@ -67,8 +67,8 @@ Executable& SectionTrainer::backward_program(Engine& engine, const ForwardHalf& 
   return engine.program(
       key.text(), forward.signature, [&] { return executed(fetches, *begun.training); },
       [&](PlanningTools& tools) {
-        return write_second_half(tools, request_for(fetches, *begun.training), left_by_forward_half(forward),
-                                 policies());
+        return write_second_half(tools, request_for(tools.graph(), fetches, *begun.training),
+                                 left_by_forward_half(forward), policies());
       });
 }
 

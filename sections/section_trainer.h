@@ -171,7 +171,8 @@ class SectionTrainer {
   std::vector<SectionTraining> count_training() const;
   std::vector<bool> counted_nodes() const;
   static RunRequest executed(const std::vector<CycleFetch>& fetches, const std::vector<Operation>& training);
-  CycleRequest request_for(const std::vector<CycleFetch>& fetches, const std::vector<Operation>& training) const;
+  CycleRequest request_for(const ConcreteGraph& graph, const std::vector<CycleFetch>& fetches,
+                           const std::vector<Operation>& training) const;
   std::vector<Value> with_summaries(std::vector<Value> fetches) const;
   void check_session(const Engine& engine) const;
   std::vector<CycleFetch> place_fetches(const Engine& engine, const std::vector<Value>& fetches) const;

@@ -30,6 +30,7 @@ class Rewriter {
   void insert(const SwapTensor& tensor) {
     const Value source = tensor.tensor;
     const auto group = edited_->enter_group(source.node().group());
+    const auto branch = edited_->enter_branch(source.node().branch());
     // From the root: an open scope of the user's does not change names.
     const Value offloaded = swap_out(source, text_of("/", kOutName, tensor_name(source)));
     ++edit_.num_swap_outs;

@@ -46,8 +46,9 @@ double estimated_seconds(const ConcreteGraph& graph, const Step& step, const Pro
 std::string kernel_key(const ConcreteGraph& graph, const Step& step, const Kernel& kernel) {
   const Node& node = graph.graph().node(step.node);
   std::string key = text_of(node.label(), step.replay ? " again" : "", " by ", kernel.implementation(), ":");
-  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
-    key += text_of(" ", graph.type(node.inputs()[i]).text());
+  const std::vector<TensorType> inputs = graph.input_types(step.node);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    key += text_of(" ", inputs[i].text());
     const auto& boolean = graph.booleans(step.node)[i];
     if (boolean) key += *boolean ? "=true" : "=false";
   }
@@ -154,10 +155,9 @@ std::vector<double> StepTimes::drags_of(const Schedule& schedule) const {
 Work work_of(const ConcreteGraph& graph, NodeId id) {
   Work work;
   const Node& node = graph.graph().node(id);
-  std::vector<TensorType> inputs;
-  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
-    inputs.push_back(graph.type(node.inputs()[i]));
-    if (graph.uses(id)[i] == InputUse::data) work.bytes += static_cast<double>(inputs.back().bytes());
+  const std::vector<TensorType> inputs = graph.input_types(id);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (graph.uses(id)[i] == InputUse::data) work.bytes += static_cast<double>(inputs[i].bytes());
   }
   for (const TensorType& output : graph.types(id)) work.bytes += static_cast<double>(output.bytes());
   if (node.op().flops) work.flops = node.op().flops(inputs, graph.types(id));

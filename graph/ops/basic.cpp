@@ -97,8 +97,11 @@ Value variable(std::string_view name, Value initial_value, VariableOptions optio
              initial_value.name(), "' has the shape ", initial_value.shape(),
              "; a variable needs every dimension known");
     check_reads_no_variable(name, initial_value);
+    // Variables are there whatever branch is taken.
+    const GraphScope outside = graph.enter_branch({});
     const auto shared = shared_variable(graph, name, {initial_value.shape(), initial_value.dtype(), options.trainable});
     if (shared) return *shared;
+    graph.take_out_of_branches(initial_value);
     Value result = graph.add_node("variable", {}, VariableNode{initial_value.type(), options}, name).output();
     *result.node().options<VariableNode>().initializer = assign(result, initial_value);
     graph.add_to_collection(kVariables, result);

@@ -50,7 +50,7 @@ TEST(GradientRules, OnlyOperationsOfStepsAreDeclaredToHaveAZeroGradient) {
   std::string zero;
   for (const auto& [name, entry] : gradient_registry().all()) zero += entry.is_zero() ? name + " " : "";
   EXPECT_EQ(zero,
-            "argmax categorical equal greater greater_equal is_finite less less_equal logical_and logical_not "
+            "argmax categorical choice equal greater greater_equal is_finite less less_equal logical_and logical_not "
             "logical_or logical_xor "
             "not_equal one_hot random_like sign stop_gradient ");
 }
@@ -61,12 +61,14 @@ TEST(GradientRules, InputsOfZeroGradientChooseOrAreStatistics) {
     for (int input : entry.traits.zero_inputs) zero += text_of(name, ":", input, " ");
     for (int input : entry.traits.perhaps_none) perhaps += text_of(name, ":", input, " ");
   }
-  EXPECT_EQ(zero,
-            "attention_dropout_grad:4 attention_grad:4 batch_norm_grad:3 batch_norm_grad:4 batch_norm_grad:6 "
-            "clip_grad:1 custom_gradient:0 group_norm_grad:3 group_norm_grad:4 layer_norm_grad:3 "
-            "layer_norm_grad:4 leaky_relu_grad:1 maximum_grad:1 maximum_grad:2 minimum_grad:1 minimum_grad:2 "
-            "reduce_max_grad:1 "
-            "reduce_max_grad:2 relu_grad:1 rms_norm_grad:3 softmax_cross_entropy_grad:1 ");
+  EXPECT_EQ(
+      zero,
+      "assert_that:2 assert_that:3 assert_that:4 assert_that:5 assert_that:6 assert_that:7 assert_that:8 assert_that:9 "
+      "attention_dropout_grad:4 attention_grad:4 batch_norm_grad:3 batch_norm_grad:4 batch_norm_grad:6 "
+      "clip_grad:1 custom_gradient:0 group_norm_grad:3 group_norm_grad:4 layer_norm_grad:3 "
+      "layer_norm_grad:4 leaky_relu_grad:1 maximum_grad:1 maximum_grad:2 minimum_grad:1 minimum_grad:2 "
+      "reduce_max_grad:1 "
+      "reduce_max_grad:2 relu_grad:1 rms_norm_grad:3 softmax_cross_entropy_grad:1 ");
   EXPECT_EQ(perhaps,
             "attention_dropout_grad:3 attention_grad:3 batch_norm_grad:1 batch_norm_grad:2 group_norm_grad:1 "
             "group_norm_grad:2 layer_norm_grad:1 layer_norm_grad:2 rms_norm_grad:1 rms_norm_grad:2 ");

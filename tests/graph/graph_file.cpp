@@ -13,6 +13,7 @@
 #include "graph/nodes/arithmetic.h"
 #include "graph/nodes/layout.h"
 #include "graph/op_registry.h"
+#include "graph/ops/control.h"
 #include "graph/ops/ranking.h"
 #include "graph/ops/scan.h"
 #include "graph/ops/scatter.h"
@@ -44,6 +45,11 @@ void add_elementwise(Graph& graph) {
        {gelu(x, {Gelu::tanh}), print(x, {"x is", 3}), select(less(x, y), x, y),
         custom_gradient(
             {x}, [](const auto& in) { return square(in[0]); }, [](const auto& r) { return std::vector{r.dy}; }),
+        cond(
+            placeholder(graph, "flag", {}, Dtype::boolean), [&] { return x * y; }, [&] { return x; }),
+        cond(
+            constant(graph, HostTensor::scalar(true)), [&] { return square(x); },
+            [&] { return assert_that(square(y), less(x, y), {.text = "x is less", .shown = {x}, .first = 2}); }),
         accumulate(x, cast(y, Dtype::bf16), Dtype::f32), broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
         x * constant(graph, HostTensor::of<float>({3}, {0.1F, -0.0F, INFINITY}))}) {
     values.push_back(value);

@@ -119,6 +119,14 @@ TEST(PageCode, SequencesAreThoseOfTheirTest) {
   EXPECT_EQ(blocks_without_source(page, test, files), kNone);
 }
 
+TEST(PageCode, ControlIsThatOfItsTest) {
+  const std::string page = text_of_file("docs/control.md"), test = "tests/graph/control_page.cpp";
+  Files files;
+  for (const std::size_t spaces : {2U, 4U}) files.push_back({test, outdented(text_of_file(test), spaces)});
+  EXPECT_GE(code_blocks(page).size(), 7U);
+  EXPECT_EQ(blocks_without_source(page, test, files), kNone);
+}
+
 TEST(PageCode, DataPipelinesAreThoseOfTheirTest) {
   const std::string page = text_of_file("docs/data.md");
   EXPECT_GE(code_blocks(page).size(), 1U);

@@ -24,6 +24,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
+#include "graph/ops/control.h"
 #include "graph/ops/convolution.h"
 #include "graph/ops/ctc_loss.h"
 #include "graph/ops/dropout.h"
@@ -98,7 +99,12 @@ void add_elementwise(Graph& graph) {
   for (const Value& value : {x * row, dropout(x, is_training), bias_add(x, row), select(less(x, y), x, y),
                              broadcast_to(reduce_max(x, {{1}, true}), {kSide, kSide}), layer_norm(x, row, row),
                              rms_norm(x, row), group_norm(x, row, row, {.groups = 4}), reduce_mean(x, {{0}}),
-                             reduce_mean(x, {{1}}), transpose(x, {1, 0}), matmul(x, y)}) {
+                             reduce_mean(x, {{1}}), transpose(x, {1, 0}), matmul(x, y),
+                             cond(
+                                 is_training, [&] { return x * y; }, [&] { return x; }),
+                             cond(
+                                 is_training, [&] { return square(x); }, [&] { return square(y); }),
+                             assert_that(x, less(x, y))}) {
     values.push_back(value);
   }
   add_gradients(values, {x, y, row});

@@ -134,9 +134,11 @@ std::vector<Doubles> clip_scale_in_double(const DoubleRequest& r) {
 }  // namespace
 
 void add_elementwise_double_rules(DoubleRules& rules) {
-  for (const char* name : {"print", "stop_gradient", "reshape", "flatten", "reshape_like", "same_size", "custom_gradient"}) {
+  for (const char* name : {"print", "stop_gradient", "reshape", "flatten", "reshape_like", "same_size",
+                           "custom_gradient", "branch_value", "assert_that"}) {
     rules[name] = of_one([](double x) { return x; });
   }
+  rules["merge_branches"] = [](const DoubleRequest& r) { return std::vector{r.in(2)[0] != 0 ? r.in(0) : r.in(1)}; };
   rules["neg"] = of_one([](double x) { return -x; });
   rules["square"] = of_one([](double x) { return x * x; });
   rules["sqrt"] = of_one([](double x) { return std::sqrt(x); });

@@ -1,6 +1,8 @@
 #include "autodiff/custom_gradient.h"
 #include "graph/nodes/arithmetic.h"
 #include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/control.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/identities.h"
 #include "graph/ops/indexing.h"
@@ -135,6 +137,30 @@ void custom_gradient_subject(SubjectBuilder& b) {
       }));
 }
 
+/// One branch within the other, by known flags: x is read in both of a choice, y in one alone, z as it is.
+void cond_subject(SubjectBuilder& b) {
+  const Shape shape = b.shape(2);
+  const Value x = b.source(shape, kAwayFromZero), y = b.source(shape, kAwayFromZero),
+              z = b.source(shape, kAwayFromZero);
+  const Value outer = constant(b.graph, HostTensor::scalar(b.coin())),
+              inner = constant(b.graph, HostTensor::scalar(b.coin()));
+  b.result(cond(
+      outer,
+      [&] {
+        return x * cond(
+                       inner, [&] { return x * y; }, [&] { return square(z); });
+      },
+      [&] {
+        return cond(
+            inner, [&] { return z; }, [&] { return square(x) * y; });
+      }));
+}
+
+void assertion_subject(SubjectBuilder& b) {
+  const Value x = b.source({3});
+  b.result(assert_that(x, equal(x, x), {.shown = {x}}));
+}
+
 void global_norm_subject(SubjectBuilder& b) {
   std::vector<Value> xs = {b.source(b.shape(2), kAwayFromZero)};
   if (b.coin()) xs.push_back(b.source(b.shape(1), kAwayFromZero));
@@ -204,6 +230,8 @@ void add_elementwise_subjects(std::vector<GradientSubject>& subjects) {
                                  {"accumulate", accumulate_subject},
                                  {"print", print_subject},
                                  {"custom_gradient", custom_gradient_subject},
+                                 {"cond", cond_subject},
+                                 {"assert_that", assertion_subject},
                                  {"global_norm", global_norm_subject},
                                  {"steps", steps_subject},
                                  {"zero_gradient", zero_gradient_subject}};
