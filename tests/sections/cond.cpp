@@ -98,33 +98,33 @@ TrainingCase deep_or_shallow(Cuts cuts, const TrainingOptions& training = {}, co
 
 TEST(CondInSections, EveryStrategyGivesTheSameBits) {
   for (const Cuts cuts : {Cuts::sections_around, Cuts::within_branches, Cuts::placed}) {
-    expect_exact(deep_or_shallow(cuts), {.steps = 6});
+    expect_exact(deep_or_shallow(cuts), {.steps = 4});
   }
 }
 
 TEST(CondInSections, MicroBatchesClippingAndSkippedUpdatesGiveTheSameBits) {
   const TrainingOptions options{.clip_norm = 0.5F, .micro_batches = 2, .skip_non_finite = true};
-  expect_exact(deep_or_shallow(Cuts::sections_around, options), {.steps = 6});
+  expect_exact(deep_or_shallow(Cuts::sections_around, options), {.steps = 4});
 }
 
 TEST(CondInSections, GivesTheSameBitsWhereTensorsOfTheWholeGraphAreOffloaded) {
-  const TrainingRecord plain = record_training(deep_or_shallow(Cuts::none), How::whole, {.steps = 6});
+  const TrainingRecord plain = record_training(deep_or_shallow(Cuts::none), How::whole, {.steps = 4});
   EXPECT_TRUE(plain.complaints.empty());
-  TrainOptions swaps{.steps = 6};
+  TrainOptions swaps{.steps = 4};
   swaps.session.device_memory = 128_KiB;
   swaps.on_session = [](How, const Graph&, Session& session) { insert_swaps(session); };
   const TrainingRecord swapped = record_training(deep_or_shallow(Cuts::none), How::whole, swaps);
   EXPECT_EQ(first_difference(plain, swapped), "");
   const LmsOptions lms{.swapout_threshold = 1, .swapin_groupby = 0, .swapin_ahead = 1};
-  EXPECT_EQ(first_difference(plain, record_training(deep_or_shallow(Cuts::none, {}, &lms), How::whole, {.steps = 6})),
+  EXPECT_EQ(first_difference(plain, record_training(deep_or_shallow(Cuts::none, {}, &lms), How::whole, {.steps = 4})),
             "");
 }
 
 TEST(CondInSections, GivesTheSameBitsUnderFitBudget) {
   for (const Cuts cuts : {Cuts::none, Cuts::sections_around}) {
-    const TrainingRecord plain = record_training(deep_or_shallow(cuts), How::whole, {.steps = 6});
+    const TrainingRecord plain = record_training(deep_or_shallow(cuts), How::whole, {.steps = 4});
     for (const bool may_swap : {false, true}) {
-      TrainOptions fitted{.steps = 6};
+      TrainOptions fitted{.steps = 4};
       fitted.session.device_memory = 100_KiB;
       fitted.on_session = [=](How, const Graph&, Session& session) {
         fit_budget(session, few({.may_swap = may_swap, .effort = 100'000}));
