@@ -270,7 +270,9 @@ Value attention_layer(Value x, std::optional<Value> memory, const MultiHeadAtten
                                      .kernel_initializer = options.output_initializer ? options.output_initializer
                                                                                       : options.kernel_initializer,
                                      .name = "output"});
-    return dropped(y, options.dropout, options.is_training);
+    const Value result = dropped(y, options.dropout, options.is_training);
+    // What a cache knows of N, x need not: they are to be added.
+    return result.shape() == x.shape() ? result : reshape_like(result, x);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <utility>
@@ -41,37 +42,93 @@ std::vector<Value> attention_gradient(const GradientRequest& r) {
   return gradients;
 }
 
-/// A gradient node of attention that is differentiated: its inputs dy, q, k, v, log sums, and options.
+/// x, which is like `like` along these axes, with what that knows of their sizes.
+Value told_by(Value x, Value like, std::initializer_list<int> axes) {
+  for (const int axis : axes) {
+    if (x.shape()[axis] != kDynamic || like.shape()[axis] == kDynamic) continue;
+    x = same_size(x, like, {.axis = axis, .like_axis = axis, .what = text_of("attention: dimension ", axis)});
+  }
+  return x;
+}
+
+/// A gradient node of attention that is differentiated: its inputs dy, q, k, v in f32, and options, of each of which
+/// the sizes are known that any of them tells.
 struct Attended {
   const GradientRequest& r;
   AttentionOptions options;
-  std::int64_t queries, keys;  // T, S, if they are known
+  Value dy, q, k, v;
+  std::int64_t heads = 0, groups = 0, queries = 0, keys = 0;  // H, G, T, S
 
   explicit Attended(const GradientRequest& request)
-      : r(request), options(attention_options_of(r.node, 5)), queries(r.input(1).shape()[2]) {
-    // Either of keys and values may tell how many there are.
-    keys = r.input(2).shape()[2] != kDynamic ? r.input(2).shape()[2] : r.input(3).shape()[2];
-    const std::int64_t heads = r.input(1).shape()[1], groups = r.input(2).shape()[1];
+      : r(request),
+        options(attention_options_of(r.node, 5)),
+        dy(in_dtype(r.input(0), Dtype::f32)),
+        q(in_dtype(r.input(1), Dtype::f32)),
+        k(in_dtype(r.input(2), Dtype::f32)),
+        v(in_dtype(r.input(3), Dtype::f32)) {
+    tell_sizes();
+    heads = q.shape()[1], groups = k.shape()[1], queries = q.shape()[2], keys = k.shape()[2];
+    check_sizes();
+    if (heads != kDynamic || groups != kDynamic) return;
+    const std::string what = text_of(
+        r.node.label(), ": built without numbers of heads, a second derivative is for one of q, k and v, which");
+    k = same_size(k, q, {.axis = 1, .like_axis = 1, .what = what});
+  }
+
+  /// Sizes of q tell those of dy, k and v, and the other way about.
+  void tell_sizes() {
+    constexpr const char* kKeys = "attention: the number of keys";
+    Value &lengths = options.key_lengths, &mask = options.mask;
+    q = told_by(told_by(told_by(q, dy, {0, 1, 2, 3}), k, {0, 3}), v, {0, 3});
+    k = told_by(k, v, {1, 2});
+    if (lengths.valid()) q = told_by(q, lengths, {0});
+    if (mask.valid()) {
+      for (int axis = -mask.shape().rank(); axis < -1; ++axis) {
+        if (mask.shape()[axis] != 1) q = told_by(q, mask, {axis});
+      }
+      const bool mask_knows = mask.shape()[-1] != kDynamic, k_knows = k.shape()[2] != kDynamic;
+      if (mask_knows && !k_knows) k = same_size(k, mask, {.axis = 2, .like_axis = -1, .what = kKeys});
+      if (k_knows && !mask_knows) mask = same_size(mask, k, {.axis = -1, .like_axis = 2, .what = kKeys});
+    }
+    k = told_by(k, q, {0, 3});
+    v = told_by(v, k, {0, 1, 2, 3});
+    dy = told_by(dy, q, {0, 1, 2, 3});
+    if (lengths.valid()) lengths = told_by(lengths, q, {0});
+  }
+
+  /// Throws: ArgumentError (SF-E031) for what cannot be composed without sizes that are not known.
+  void check_sizes() const {
     const bool by_place = options.causal || options.window > 0, has_groups = heads != groups;
-    const bool wants_keys = by_place || options.key_lengths.valid();
-    SF_CHECK_CODE(((!by_place && !has_groups) || queries != kDynamic) && (!wants_keys || keys != kDynamic) &&
-                      (!has_groups || (heads != kDynamic && groups != kDynamic)),
-                  ArgumentError, ErrorCode::no_gradient_rule, r.node.label(), ": ",
-                  options.causal ? "causal attention" : "attention by a window, by lengths or by groups of heads",
-                  " has a second derivative where the numbers of queries and keys are known before a run; came ",
-                  r.input(1).shape(), " and ", r.input(2).shape(), hint("compose it of matmul, select and softmax"));
+    std::string unknown;
+    const auto want = [&](bool wanted, std::int64_t size, const char* name) {
+      if (wanted && size == kDynamic) unknown += text_of(unknown.empty() ? "" : ", ", name);
+    };
+    want(has_groups, heads, "H");
+    want(has_groups, groups, "G");
+    want(by_place || has_groups, queries, "T");
+    want(by_place || options.key_lengths.valid(), keys, "S");
+    // A reshape to groups works one size out.
+    const bool is_open = has_groups && q.shape()[0] == kDynamic;
+    want(is_open && (keys == kDynamic || q.shape()[3] == kDynamic), kDynamic, "N");
+    want(!options.scale, q.shape()[3], "D, where no scale is given");
+    for (int axis = options.mask.valid() ? -options.mask.shape().rank() : -1; axis < -1; ++axis) {
+      // It may be 1 or as large as the other.
+      want(q.shape()[axis] != kDynamic, options.mask.shape()[axis], "the mask's own");
+    }
+    SF_CHECK_CODE(unknown.empty(), ArgumentError, ErrorCode::no_gradient_rule, r.node.label(),
+                  " has a second derivative where sizes are known before a run, here ", unknown, "; came q ",
+                  r.input(1).shape(), ", k ", r.input(2).shape(), " and v ", r.input(3).shape(),
+                  hint("give the placeholders these sizes, or compose attention of matmul, select and softmax"));
   }
 
   /// x [N, H, T, X] as [N, G, H / G T, X]: for products with keys, values, and what is like them.
   Value by_groups(Value x) const {
-    const std::int64_t heads = r.input(1).shape()[1], groups = r.input(2).shape()[1];
     if (heads == groups) return x;
     return reshape(x, {x.shape()[0], groups, heads / groups * queries, x.shape()[3]});
   }
   /// The opposite.
   Value by_heads(Value x) const {
-    const std::int64_t heads = r.input(1).shape()[1];
-    if (heads == r.input(2).shape()[1]) return x;
+    if (heads == groups) return x;
     return reshape(x, {x.shape()[0], heads, queries, x.shape()[3]});
   }
   /// x [N, H, T, D] times the transpose of y [N, G, S, D].
@@ -127,8 +184,14 @@ struct Attended {
   }
 };
 
-Value optional_f32(Value gradient) {
-  return gradient.valid() ? in_dtype(gradient, Dtype::f32) : gradient;
+/// The gradient of what is like `like`, in f32, if there is one.
+Value optional_f32(Value gradient, Value like) {
+  return gradient.valid() ? told_by(in_dtype(gradient, Dtype::f32), like, {0, 1, 2, 3}) : gradient;
+}
+/// A gradient of the input's very type, if there is one.
+Value of_input(Value gradient, Value input) {
+  if (!gradient.valid()) return gradient;
+  return in_dtype(gradient.shape() == input.shape() ? gradient : reshape_like(gradient, input), input.dtype());
 }
 
 /// With P the probabilities, M what drops some of them, D = M(dy v^T), E = P (D - sum P D): dq = s E k, dk = s E^T q,
@@ -139,15 +202,12 @@ std::vector<Value> attention_grad_gradient(const GradientRequest& r) {
   const Attended at(r);
   const AttentionOptions& options = at.options;
   check_own_statistics(r, 4, options.dropout > 0 ? "attention_dropout" : "attention", 1, 2);
-  const Value dy = in_dtype(r.input(0), Dtype::f32), q = in_dtype(r.input(1), Dtype::f32),
-              k = in_dtype(r.input(2), Dtype::f32), v = in_dtype(r.input(3), Dtype::f32);
-  const Value a = optional_f32(r.output_gradients[0]), b = optional_f32(r.output_gradients[1]),
-              c = optional_f32(r.output_gradients[2]),
-              e = r.output_gradients.size() > 3 ? r.output_gradients[3] : Value();
-  const auto depth = static_cast<float>(q.shape()[3]);
-  SF_CHECK_CODE(options.scale || depth > 0, ArgumentError, ErrorCode::no_gradient_rule, r.node.label(),
-                ": the number of channels is not known, and no scale is given", hint("set AttentionOptions::scale"));
-  const float scale = options.scale.value_or(1 / std::sqrt(depth));
+  const Value dy = at.dy, q = at.q, k = at.k, v = at.v;
+  const Value a = optional_f32(r.output_gradients[0], q), b = optional_f32(r.output_gradients[1], k),
+              c = optional_f32(r.output_gradients[2], v);
+  Value e = r.output_gradients.size() > 3 ? r.output_gradients[3] : Value();
+  if (e.valid()) e = told_by(e, options.mask, {-1});
+  const float scale = options.scale.value_or(1 / std::sqrt(static_cast<float>(q.shape()[3])));
   const Value p = at.probabilities(q, k, scale);
   Value of_p, of_dy, of_v, of_q, of_k;
   if (a.valid() || b.valid() || e.valid()) {
@@ -172,13 +232,14 @@ std::vector<Value> attention_grad_gradient(const GradientRequest& r) {
   const Value of_sums = softmax_grad(of_p, p), of_scores = of_sums * scale;
   of_q = plus(of_q, at.times_keys(of_scores, k));
   of_k = plus(of_k, at.by_queries(of_scores, q));
-  const Dtype dtype = r.input(1).dtype();
   std::vector<Value> gradients(r.wanted.size());
-  gradients[0] = in_dtype(of_dy, dtype);
-  gradients[1] = in_dtype(of_q, dtype);
-  gradients[2] = in_dtype(of_k, dtype);
-  if (of_v.valid()) gradients[3] = in_dtype(of_v, dtype);
-  if (r.wanted.size() > 5 && r.wanted.back()) gradients.back() = like_input(of_sums, options.mask);
+  gradients[0] = of_input(of_dy, r.input(0));
+  gradients[1] = of_input(of_q, r.input(1));
+  gradients[2] = of_input(of_k, r.input(2));
+  gradients[3] = of_input(of_v, r.input(3));
+  if (r.wanted.size() > 5 && r.wanted.back()) {
+    gradients.back() = of_input(like_input(of_sums, options.mask), r.node.inputs().back());
+  }
   return gradients;
 }
 

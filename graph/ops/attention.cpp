@@ -39,7 +39,7 @@ bool learn(std::int64_t& known, std::int64_t dim) {
   return known == dim;
 }
 
-/// Checks q, k, v, the inputs from `first` on; returns the type of y, with what k and v know of it.
+/// Checks q, k, v, the inputs from `first` on; returns what all of them know of y's type.
 TensorType infer_y(const ShapeRequest& request, std::size_t first) {
   const TensorType &q = request.inputs[first], &k = request.inputs[first + 1], &v = request.inputs[first + 2];
   const auto came = [&] { return text_of(" got q ", q.text(), ", k ", k.text(), " and v ", v.text()); };
@@ -129,9 +129,9 @@ std::vector<TensorType> infer_gradient(const ShapeRequest& request) {
 }
 
 std::vector<TensorType> infer_attention(const ShapeRequest& request) {
-  const TensorType y = infer_y(request, 0);
-  check_optional_inputs(request, 3, 1, y);
-  return {y, per_query(y)};
+  check_optional_inputs(request, 3, 1, infer_y(request, 0));
+  // y like q to the letter, so that it can be added to what q is made of; that k and v are held to it feeds tell.
+  return {request.inputs[0], per_query(request.inputs[0])};
 }
 
 /// Of `num_products` matrix products as large as that of queries and keys.

@@ -384,7 +384,7 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   ArgumentError* argument = nullptr;
   const Value q = in({2, 3, 4, 5}), k = in({2, 3, 6, 5});
   EXPECT_EQ(attention(q, k, k).type().text(), "f32[2,3,4,5]");
-  EXPECT_EQ(attention(in({kDynamic, 3, 4, 5}), k, k).type().text(), "f32[2,3,4,5]");
+  EXPECT_EQ(attention(in({kDynamic, 3, 4, 5}), k, k).type().text(), "f32[?,3,4,5]") << "like q, to be added to it";
   refused(shape, in({3, 4, 5}), k, k, "wanted q [N, H, T, D]");
   refused(shape, q, k, in({2, 3, 7, 5}), "k, v [N, G, S, D]");
   refused(shape, q, in({2, 4, 6, 5}), in({2, 4, 6, 5}), "dimension 1 is 3 and 4");
