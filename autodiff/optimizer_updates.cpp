@@ -1,7 +1,10 @@
 #include "autodiff/optimizer_updates.h"
 
 #include <cmath>
+#include <iterator>
 #include <set>
+#include <string>
+#include <variant>
 
 #include "base/error.h"
 #include "graph/nodes/unary.h"
@@ -212,10 +215,14 @@ void check_pairs(const std::vector<GradientAndVariable>& pairs, std::string_view
 }
 
 void check_optimizer(const Optimizer& optimizer, const Graph& graph, const std::string& call) {
+  constexpr const char* kNames[] = {"Sgd",   "Adam", "Momentum", "Adagrad",  "RmsProp",
+                                    "AdamW", "Lion", "Lamb",     "Adafactor"};
+  static_assert(std::size(kNames) == std::variant_size_v<Optimizer>, "in the order of Optimizer");
+  const std::string label = text_of(call, ": ", kNames[optimizer.index()]);
   std::visit(
       [&](const auto& chosen) {
-        check_learning_rate(chosen.learning_rate, graph, call);
-        check_numbers(chosen, call);
+        check_learning_rate(chosen.learning_rate, graph, label);
+        check_numbers(chosen, label);
       },
       optimizer);
 }

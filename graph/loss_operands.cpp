@@ -1,5 +1,6 @@
 #include "graph/loss_operands.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -17,6 +18,19 @@ bool is_part_of(const Shape& part, const Shape& whole) {
     if (part[axis] != whole[axis] && part[axis] != 1) return false;
   }
   return true;
+}
+
+/// What to do about a part that does not fit, in the words of the roles.
+std::string advice(const char* whole_role, const Shape& whole, const char* part_role, const Shape& part) {
+  const auto begins_as = [](const Shape& longer, const Shape& shorter) {
+    return longer.rank() == shorter.rank() + 1 &&
+           std::equal(shorter.dims().begin(), shorter.dims().end(), longer.dims().begin());
+  };
+  if (begins_as(whole, part)) return text_of("expand_dims(", part_role, ", -1) gives them a last axis");
+  if (begins_as(part, whole) && part[-1] == 1) return text_of("squeeze(", part_role, ", {-1}) takes the last axis");
+  if (part.is_static() && whole.is_static()) return {};
+  return text_of("a size that the feed decides goes with one that it decides: give the placeholders of ", whole_role,
+                 " and ", part_role, " the same sizes");
 }
 
 }  // namespace
@@ -41,11 +55,8 @@ Value truth_operand(const char* call, const char* role, Value x) {
 
 void check_part(const char* call, const char* whole_role, Value whole, const char* part_role, Value part) {
   SF_CHECK(is_part_of(part.shape(), whole.shape()), ShapeError, call, ": ", told(whole_role, whole), ", ",
-           told(part_role, part), "; wanted the latter of the former's shape, or broadcast to it",
-           hint("reshape(x, {-1, 1}) gives [N] a last axis, reshape(x, {-1}) takes it from [N, 1]",
-                part.shape().is_static() && whole.shape().is_static()
-                    ? ""
-                    : "; an unknown size goes with an unknown one: give both placeholders the same sizes"));
+           told(part_role, part), "; wanted ", part_role, " of the shape of the ", whole_role,
+           ", or that broadcast to it", hint(advice(whole_role, whole.shape(), part_role, part.shape())));
 }
 
 void check_option(const char* call, const char* name, float option, float low, float high) {

@@ -108,6 +108,7 @@ void check_cross_entropy(Value logits, Value labels, const CrossEntropyOptions& 
   const Shape& shape = logits.shape();
   SF_CHECK(shape.rank() >= 1 && (shape.rank() == 2 || shape[-1] != kDynamic), ShapeError,
            "cross_entropy: ", told("logits", logits), "; wanted [..., C] with a known number of classes");
+  SF_CHECK(shape[-1] != 0, ShapeError, "cross_entropy: ", told("logits", logits), "; wanted a class at least");
   std::vector<std::int64_t> rows(shape.dims().begin(), shape.dims().end() - 1);
   const Shape wanted(std::move(rows));
   SF_CHECK(may_agree({Dtype::i32, labels.shape()}, {Dtype::i32, wanted}), ShapeError,
@@ -153,7 +154,13 @@ Value cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Whe
     check_cross_entropy(logits, labels, options);
     const KnownLabels known = known_labels(labels, options.ignore_index);
     const bool in_rows = logits.shape().rank() == 2;
-    const Value rows = in_rows ? logits : reshape(logits, {kDynamic, logits.shape()[-1]});
+    Value rows = in_rows ? logits : reshape(logits, {kDynamic, logits.shape()[-1]});
+    Value& weights = options.class_weights;
+    if (weights.valid() && (weights.shape()[0] == kDynamic || rows.shape()[1] == kDynamic)) {
+      static constexpr auto kClasses = "cross_entropy: the number of classes";
+      rows = same_size(rows, weights, {.axis = 1, .like_axis = 0, .what = kClasses});
+      weights = same_size(weights, rows, {.axis = 0, .like_axis = 1, .what = kClasses});
+    }
     const Value row_labels = in_rows ? known.labels : reshape(known.labels, {kDynamic});
     const Value losses = softmax_cross_entropy(
         rows, row_labels, {.label_smoothing = options.label_smoothing, .class_weights = options.class_weights});

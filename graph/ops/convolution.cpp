@@ -54,7 +54,8 @@ std::int64_t transposed_size(std::int64_t size, std::int64_t window, const Convo
                              const std::string& label) {
   const WindowSteps& steps = options.steps;
   const std::int64_t stride = steps.stride[i], more = options.output_padding[i];
-  SF_CHECK(size != kDynamic, ShapeError, label, ": the sizes of images must be known; only the batch may be -1");
+  SF_CHECK(size != kDynamic, ShapeError, label,
+           ": the sizes of images must be known; only the batch may be left to the feed");
   SF_CHECK(size >= 1, ShapeError, label, ": images without elements");
   SF_CHECK(more >= 0 && more < stride, ArgumentError, label, ": output padding ", more, " with stride ", stride,
            "; wanted at least 0 and less than the stride");

@@ -98,8 +98,9 @@ std::vector<TensorType> infer_same_size(const ShapeRequest& request) {
   const int axis = normalized_axis(options.axis, x.shape.rank(), request.label);
   const std::int64_t size = x.shape[axis];
   const std::int64_t wanted = like.shape[normalized_axis(options.like_axis, like.shape.rank(), request.label)];
-  SF_CHECK(size == wanted || size == kDynamic || wanted == kDynamic, ShapeError, request.label, ": ", options.what,
-           " is ", size, " in ", x.text(), ", ", wanted, " in ", like.text(), "; wanted one size");
+  // No user calls it: what is held to what is all that an error has to say.
+  SF_CHECK(size == wanted || size == kDynamic || wanted == kDynamic, ShapeError, options.what, " is ", size, " in ",
+           x.text(), ", ", wanted, " in ", like.text(), "; wanted one size");
   std::vector<std::int64_t> dims = x.shape.dims();
   if (size == kDynamic) dims[static_cast<std::size_t>(axis)] = wanted;
   return {{x.dtype, Shape(std::move(dims))}};

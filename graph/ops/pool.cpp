@@ -138,7 +138,7 @@ Value global_max_pool(Value x, std::size_t rank, DataFormat format, Where where)
     const WindowSteps steps{ones, ones, PaddingKind::valid, none, none, format};
     for (std::int64_t size : image.sizes) {
       SF_CHECK(size != kDynamic, ShapeError, label, " got ", x.shape(),
-               "; the sizes of images must be known; only the batch may be -1");
+               "; the sizes of images must be known; only the batch may be left to the feed");
     }
     return flatten(pool(x, "max_pool", {.window = image.sizes, .steps = steps}, where));
   });

@@ -1,5 +1,9 @@
 #include "graph/ops/scatter.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "graph/nodes/scatter.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
@@ -10,17 +14,20 @@ namespace {
 
 std::vector<TensorType> infer_scatter(const ShapeRequest& request) {
   const TensorType &x = request.inputs[0], &indices = request.inputs[1], &updates = request.inputs[2];
-  check_f32_or_bf16(x, request.label);
-  SF_CHECK(indices.dtype == Dtype::i32 || indices.dtype == Dtype::i64, ArgumentError, request.label,
-           " got the indices ", indices.text(), "; wanted i32 or i64; try cast");
-  SF_CHECK(x.shape.rank() >= 1, ShapeError, request.label, " got ", x.text(), "; wanted [V, ...]; try reshape");
+  // "scatter 'name'" is the operation; the user has called one of two.
+  const bool adds = request.get<ScatterOptions>().scattering == Scattering::add;
+  const std::string label = text_of(adds ? "scatter_add" : "scatter_max", request.label.substr(sizeof("scatter") - 1));
+  check_f32_or_bf16(x, label);
+  SF_CHECK(indices.dtype == Dtype::i32 || indices.dtype == Dtype::i64, ArgumentError, label, " got the indices ",
+           indices.text(), "; wanted i32 or i64; try cast");
+  SF_CHECK(x.shape.rank() >= 1, ShapeError, label, " got ", x.text(), "; wanted [V, ...]; try reshape");
   std::vector<std::int64_t> dims = indices.shape.dims();
   dims.insert(dims.end(), x.shape.dims().begin() + 1, x.shape.dims().end());
   const TensorType wanted{x.dtype, Shape(std::move(dims))};
-  SF_CHECK(updates.dtype == x.dtype, ArgumentError, request.label, " got the updates ", updates.text(), " of ",
-           x.text(), "; wanted them of one dtype; try cast");
-  SF_CHECK(may_agree(updates, wanted), ShapeError, request.label, " got the updates ", updates.text(), " of ", x.text(),
-           " by ", indices.text(), "; wanted ", wanted.text());
+  SF_CHECK(updates.dtype == x.dtype, ArgumentError, label, " got the updates ", updates.text(), " of ", x.text(),
+           "; wanted them of one dtype; try cast");
+  SF_CHECK(may_agree(updates, wanted), ShapeError, label, " got the updates ", updates.text(), " of ", x.text(), " by ",
+           indices.text(), "; wanted ", wanted.text());
   return {x};
 }
 

@@ -93,7 +93,8 @@ std::vector<WindowAxis> window_axes(const std::vector<std::int64_t>& sizes, cons
                                                     .dilation = steps.dilation[i],
                                                     .before = steps.before[i],
                                                     .after = steps.after[i]});
-    SF_CHECK(axis.size != kDynamic, ShapeError, label, ": the sizes of images must be known; only the batch may be -1");
+    SF_CHECK(axis.size != kDynamic, ShapeError, label,
+             ": the sizes of images must be known; only the batch may be left to the feed");
     if (steps.padding == PaddingKind::same) {
       axis.out = axis.size == 0 ? 0 : (axis.size - 1) / axis.stride + 1;
       const std::int64_t covered = checked_add((axis.out - 1) * axis.stride, axis.extent(), label);

@@ -265,21 +265,21 @@ TEST(ApplyGradients, NumbersOutsideTheirRangesAreRefusedAndAddNothing) {
   const Value w = weight(graph, "w", {2}), x = placeholder(graph, "x", {2});
   const int before = graph.num_nodes();
   const std::vector<std::pair<Optimizer, std::string>> cases = {
-      {Adam{.beta1 = 1}, "beta1 is 1"},
-      {Adam{.beta2 = -1}, "beta2 is -1"},
-      {Momentum{.momentum = -1}, "momentum is -1"},
-      {Momentum{.momentum = 0, .nesterov = true}, "nesterov without momentum"},
-      {Adagrad{.epsilon = -1}, "epsilon is -1"},
-      {Adagrad{.initial_sum = -1}, "initial_sum is -1"},
-      {RmsProp{.decay = 2}, "decay is 2"},
-      {AdamW{.weight_decay = -1}, "weight_decay is -1"},
-      {AdamW{.slots = static_cast<SlotStorage>(7)}, "slots is 7, which is none of its values"},
-      {Adam{.beta2 = -1, .slots = SlotStorage::eight_bit}, "beta2 is -1"},
-      {Lion{.beta1 = 1}, "beta1 is 1"},
-      {Lion{.weight_decay = -1}, "weight_decay is -1"},
-      {Lamb{.epsilon = -1}, "epsilon is -1"},
-      {Adafactor{.decay_exponent = -1}, "decay_exponent is -1"},
-      {Adafactor{.clip = 0}, "clip is 0"},
+      {Adam{.beta1 = 1}, "Adam: beta1 is 1"},
+      {Adam{.beta2 = -1}, "Adam: beta2 is -1"},
+      {Momentum{.momentum = -1}, "Momentum: momentum is -1"},
+      {Momentum{.momentum = 0, .nesterov = true}, "Momentum: nesterov without momentum"},
+      {Adagrad{.epsilon = -1}, "Adagrad: epsilon is -1"},
+      {Adagrad{.initial_sum = -1}, "Adagrad: initial_sum is -1"},
+      {RmsProp{.decay = 2}, "RmsProp: decay is 2"},
+      {AdamW{.weight_decay = -1}, "AdamW: weight_decay is -1"},
+      {AdamW{.slots = static_cast<SlotStorage>(7)}, "AdamW: slots is 7, which is none of its values"},
+      {Adam{.beta2 = -1, .slots = SlotStorage::eight_bit}, "Adam: beta2 is -1"},
+      {Lion{.beta1 = 1}, "Lion: beta1 is 1"},
+      {Lion{.weight_decay = -1}, "Lion: weight_decay is -1"},
+      {Lamb{.epsilon = -1}, "Lamb: epsilon is -1"},
+      {Adafactor{.decay_exponent = -1}, "Adafactor: decay_exponent is -1"},
+      {Adafactor{.clip = 0}, "Adafactor: clip is 0"},
   };
   for (const auto& [optimizer, part] : cases) {
     const std::string text = error_text<ArgumentError>([&, &chosen = optimizer] { apply_gradients(chosen, {{x, w}}); });

@@ -201,6 +201,42 @@ TEST(LossesOfLabels, RefuseOptionsByTheNameOfTheCall) {
   EXPECT_EQ(graph.num_nodes(), before);
 }
 
+TEST(LossesOfLabels, HoldAnUnknownNumberOfClassesToThatOfTheirWeights) {
+  Graph graph;
+  const Value logits = placeholder(graph, "logits", {2, kDynamic}),
+              labels = placeholder(graph, "labels", {2}, Dtype::i32), weights = placeholder(graph, "weights", {3}),
+              open = placeholder(graph, "open", {kDynamic}), none = placeholder(graph, "none", {2, 0});
+  const Value losses = cross_entropy(logits, labels, {.class_weights = weights});
+  EXPECT_EQ(losses.type().text(), "f32[2]");
+  (void)cross_entropy(placeholder(graph, "known", {2, 3}), labels, {.class_weights = open});
+  EXPECT_THAT(
+      [&] { (void)cross_entropy(none, labels); },
+      ThrowsMessage<ShapeError>(HasSubstr("cross_entropy: logits 'none' are f32[2,0]; wanted a class at least")));
+  testing_support::Feeds feeds;
+  feeds.emplace(logits, HostTensor(Dtype::f32, {2, 4}));
+  feeds.emplace(labels, HostTensor(Dtype::i32, {2}));
+  feeds.emplace(weights, HostTensor(Dtype::f32, {3}));
+  EXPECT_THAT([&] { (void)testing_support::run_kernels({losses}, feeds); },
+              ThrowsMessage<ShapeError>(
+                  HasSubstr("cross_entropy: the number of classes is 4 in f32[2,4], 3 in f32[3]; wanted one size")));
+}
+
+TEST(WeightedMean, TellsInWordsOfItsOwnWhatToDoAboutWeightsThatDoNotFit) {
+  Graph graph;
+  const Value rows = placeholder(graph, "rows", {4, 1}), row = placeholder(graph, "row", {4}),
+              wide = placeholder(graph, "wide", {4, 3}), open = placeholder(graph, "open", {kDynamic, 3});
+  const auto says = [&](Value losses, Value weights, const std::string& text) {
+    EXPECT_THAT([&] { (void)weighted_mean(losses, weights); }, ThrowsMessage<ShapeError>(HasSubstr(text)));
+  };
+  says(
+      wide, row,
+      "weighted_mean: losses 'wide' are f32[4,3], weights 'row' are f32[4]; wanted weights of the shape of the losses, "
+      "or that broadcast to it");
+  says(wide, row, "expand_dims(weights, -1) gives them a last axis");
+  says(row, rows, "squeeze(weights, {-1}) takes the last axis");
+  says(open, wide, "give the placeholders of losses and weights the same sizes");
+}
+
 TEST(LabelWeights, AreThoseOfTheClassesAndZeroWhereIgnored) {
   const Fed labels = class_numbers({2, 3}, {0, -1, 2, 1, -1, 0}, Dtype::i64);
   const Found counts =

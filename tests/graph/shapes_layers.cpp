@@ -106,7 +106,7 @@ TEST_F(Shapes, ConvolutionRefusesWhatDoesNotFit) {
       [&] {
         conv2d(in({2, kDynamic, 8, 3}), in({3, 3, 3, 4}));
       },
-      "conv2d 'conv2d'", {"only the batch may be -1"});
+      "conv2d 'conv2d'", {"only the batch may be left to the feed"});
   expect_refused<ShapeError>([&] { conv2d(x, in({kDynamic, 3, 3, 4})); }, "conv2d 'conv2d'", {"that are known"});
   expect_refused<ShapeError>(
       [&] {

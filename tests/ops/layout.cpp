@@ -252,7 +252,7 @@ TEST(SameSizeShapes, KnowWhatEitherKnowsAndRefuseTwoSizes) {
       [&] {
         same_size(in("one", {1, 5}), like, {.what = "the batch"});
       },
-      "same_size 'same_size", {"the batch is 1 in f32[1,5], 5 in i32[5,?]", "wanted one size"});
+      "the batch is 1 in f32[1,5], 5 in i32[5,?]", {"wanted one size"});
   EXPECT_EQ(graph.num_nodes(), before + 1) << "the placeholder";
   EXPECT_THROW(same_size(x, like, {.axis = 2}), ShapeError);
   EXPECT_THROW(same_size(x, like, {.like_axis = -3}), ShapeError);

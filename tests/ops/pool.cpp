@@ -242,12 +242,12 @@ TEST(Pool2d, RefusesWhatDoesNotFit) {
       [&] {
         global_max_pool2d(placeholder(graph, "wide", {2, 8, kDynamic, 3}));
       },
-      "global_max_pool2d", {"only the batch may be -1"});
+      "global_max_pool2d", {"only the batch may be left to the feed"});
   expect_refused<ShapeError>(
       [&] {
         max_pool2d(placeholder(graph, "open", {2, kDynamic, 8, 3}));
       },
-      "max_pool2d", {"only the batch may be -1"});
+      "max_pool2d", {"only the batch may be left to the feed"});
   expect_refused<ShapeError>(
       [&] {
         average_pool2d(placeholder(graph, "none", {2, 0, 8, 3}));

@@ -135,12 +135,12 @@ TEST(ScatterShapes, RefuseUpdatesThatDoNotFit) {
   const Value narrow_rows = placeholder(graph, "narrow", {2, 3}, Dtype::bf16);
   const Value scalar = placeholder(graph, "scalar", {});
   const int before = graph.num_nodes();
-  expect_refused<ShapeError>([&] { scatter_add(x, i, short_rows); }, "scatter 'scatter_add'",
+  expect_refused<ShapeError>([&] { scatter_add(x, i, short_rows); }, "scatter_add 'scatter_add'",
                              {"f32[2,2]", "f32[4,3]", "i32[2]", "wanted f32[2,3]"});
-  expect_refused<ShapeError>([&] { scatter_max(scalar, i, rows); }, "scatter 'scatter_max'", {"f32[]", "[V, ...]"});
-  expect_refused<ArgumentError>([&] { scatter_add(x, i, narrow_rows); }, "scatter 'scatter_add'", {"one dtype"});
-  expect_refused<ArgumentError>([&] { scatter_add(x, rows, rows); }, "scatter 'scatter_add'", {"i32 or i64"});
-  expect_refused<ArgumentError>([&] { scatter_add(i, i, i); }, "scatter 'scatter_add'", {"i32[2]"});
+  expect_refused<ShapeError>([&] { scatter_max(scalar, i, rows); }, "scatter_max 'scatter_max'", {"f32[]", "[V, ...]"});
+  expect_refused<ArgumentError>([&] { scatter_add(x, i, narrow_rows); }, "scatter_add 'scatter_add'", {"one dtype"});
+  expect_refused<ArgumentError>([&] { scatter_add(x, rows, rows); }, "scatter_add 'scatter_add'", {"i32 or i64"});
+  expect_refused<ArgumentError>([&] { scatter_add(i, i, i); }, "scatter_add 'scatter_add'", {"i32[2]"});
   EXPECT_EQ(graph.num_nodes(), before);
 }
 
