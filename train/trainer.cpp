@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/nearest.h"
+#include "train/fit_options.h"
 #include "train/trainer_core.h"
 #include "train/training_run.h"
 
@@ -28,6 +29,20 @@ double monitored(const Logs& logs, const std::string& name, const std::string& w
                                  : std::string("name the loss or a metric of the trainer; of those that begin with "
                                                "val_ FitOptions::validation is the source"))),
       ErrorCode::unknown_monitor);
+}
+
+std::optional<Logs> TrainerCore::known_names(const FitOptions& options, LogsOf of) const {
+  Logs known;
+  for (const std::string& name : training_.names()) known[name] = 0;
+  if (validates(options) && of == LogsOf::epochs) {
+    for (const std::string& name : evaluation_.names()) known["val_" + name] = 0;
+  }
+  for (const Callback* callback : options.callbacks) {
+    const auto names = callback->logged_names();
+    if (!names) return std::nullopt;
+    for (const std::string& name : *names) known[name] = 0;
+  }
+  return known;
 }
 
 void check_monitored(const TrainerState& state, const std::string& name, const std::string& who) {

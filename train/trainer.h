@@ -42,7 +42,10 @@ struct TrainerOptions {
   Value loss{};  ///< a number; of training and evaluation. May be absent where fit() is not called
   std::map<std::string, Value> metrics{};           ///< numbers besides, of training and evaluation
   std::map<std::string, Value> training_metrics{};  ///< of training alone, such as the norm of the gradients
-  std::map<std::string, Value> outputs{};           ///< of predict(): one row an example
+  /// What a batch counts in the means of loss and metrics over an epoch and an evaluation: a number, 0 or more, such as
+  /// the tokens of a padded batch that are there. A batch of 0 is left out. Absent: its number of examples.
+  Value weight{};
+  std::map<std::string, Value> outputs{};  ///< of predict(): one row an example
   /// Tensors of the batches that are not listed feed the placeholder of their own name.
   std::vector<BatchInput> inputs{};
   std::vector<std::string> ignored{};  ///< tensors of the batches that nothing is to be fed from
@@ -82,7 +85,7 @@ struct EpochRecord {
   std::int64_t step = 0;   ///< completed steps at its end, over all fits
   double seconds = 0;
   double data_seconds = 0;  ///< of these waited for batches
-  Logs logs{};              ///< means over its examples, and the last "val_..."
+  Logs logs{};              ///< means over its examples (TrainerOptions::weight), and the last "val_..."
 };
 
 /// What became of a fit.
@@ -134,9 +137,10 @@ class Trainer {
   /// operations, for a source without batches, that of evaluations included (SF-E603), within another fit (SF-E604),
   /// and for batches that do not fit the placeholders (SF-E600, SF-E601, SF-E602).
   History fit(BatchSource& source, const FitOptions& options, Where where = Where::here());
-  /// The means of loss and metrics over all examples of a pass: each batch counts by its size. The pass is the source's
-  /// first, from its beginning, wherever the source stands, and the source is put back to where it was: each evaluation
-  /// sees the same batches, and one amid a training takes nothing from it. Changes no variable and no counter.
+  /// The means of loss and metrics over all examples of a pass: each batch counts by its size, or by
+  /// TrainerOptions::weight. The pass is the source's first, from its beginning, wherever the source stands, and the
+  /// source is put back to where it was: each evaluation sees the same batches, and one amid a training takes nothing
+  /// from it. Changes no variable and no counter.
   /// Throws: as fit; what restore("") of a source throws that cannot go to its beginning, before anything is computed.
   Logs evaluate(BatchSource& source, const EvaluateOptions& options = {}, Where where = Where::here());
   /// The outputs of all examples of such a pass, in their order. Throws: as evaluate; ShapeError (SF-E602) where an

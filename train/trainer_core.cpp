@@ -109,6 +109,19 @@ void FetchedNumbers::add(const std::string& name, Value value) {
   values_.push_back(value);
 }
 
+void FetchedNumbers::weigh_by(Value weight) {
+  if (weight.valid()) values_.push_back(weight);
+}
+
+void FetchedNumbers::set_targets(std::vector<Operation> targets) {
+  targets_ = std::move(targets);
+  num_nodes_ = -1;
+}
+
+double FetchedNumbers::weight_of(const std::vector<HostTensor>& fetched, std::int64_t num_examples) const {
+  return fetched.size() > names_.size() ? number_of(fetched.back()) : static_cast<double>(num_examples);
+}
+
 const std::set<NodeId>& FetchedNumbers::read() {
   if (graph_->num_nodes() != num_nodes_ || graph_->generation() != generation_) {
     read_ = placeholders_read_by(*graph_, values_, targets_);
@@ -136,6 +149,7 @@ TrainerCore::TrainerCore(Session& session, GraphSectionManager* manager, std::ve
     training_.add("loss", options_.loss);
     evaluation_.add("loss", options_.loss);
   }
+  if (options_.weight.valid()) check_number("weight", options_.weight);
   const auto add = [&](const std::map<std::string, Value>& metrics, bool evaluates) {
     for (const auto& [name, value] : metrics) {
       check_number(name, value);
@@ -145,6 +159,8 @@ TrainerCore::TrainerCore(Session& session, GraphSectionManager* manager, std::ve
   };
   add(options_.metrics, true);
   add(options_.training_metrics, false);
+  training_.weigh_by(options_.weight);
+  evaluation_.weigh_by(options_.weight);
   for (const auto& [name, value] : options_.outputs) {
     SF_CHECK(value.valid() && &value.graph() == &session.graph(), ArgumentError, "Trainer: output '", name,
              "' is no value of the session's graph");
@@ -178,26 +194,9 @@ BatchFeeds::Bound TrainerCore::bind(const Example& batch, FetchedNumbers& run, c
 BatchFeeds::Bound TrainerCore::training_feeds(const Example& batch) {
   // What a cycle executes besides its fetches may grow until it is prepared.
   if (manager_ != nullptr && training_.targets().size() != manager_->training_operations().size()) {
-    FetchedNumbers training(session_.graph(), manager_->training_operations());
-    for (std::size_t i = 0; i < training_.names().size(); ++i)
-      training.add(training_.names()[i], training_.values()[i]);
-    training_ = std::move(training);
+    training_.set_targets(manager_->training_operations());
   }
   return bind(batch, training_, options_.training_feeds);
-}
-
-std::optional<Logs> TrainerCore::known_names(const FitOptions& options, LogsOf of) const {
-  Logs known;
-  for (const std::string& name : training_.names()) known[name] = 0;
-  if (validates(options) && of == LogsOf::epochs) {
-    for (const std::string& name : evaluation_.names()) known["val_" + name] = 0;
-  }
-  for (const Callback* callback : options.callbacks) {
-    const auto names = callback->logged_names();
-    if (!names) return std::nullopt;
-    for (const std::string& name : *names) known[name] = 0;
-  }
-  return known;
 }
 
 void TrainerCore::warn_of_updates() const {
@@ -216,7 +215,7 @@ void TrainerCore::warn_of_updates() const {
                                 "kUpdateOperations to the training operations that the Trainer gets";
 }
 
-void TrainerCore::train(const Feeds& feeds, Logs& logs, Where where) {
+double TrainerCore::train(const Feeds& feeds, std::int64_t num_examples, Logs& logs, Where where) {
   std::vector<HostTensor> fetched;
   try {
     fetched = manager_ != nullptr ? manager_->run_full_cycle(session_, training_.values(), feeds, {}, where)
@@ -225,7 +224,8 @@ void TrainerCore::train(const Feeds& feeds, Logs& logs, Where where) {
     explain_missing_feed(error, session_.graph(), training_.read(), feeds);
     throw;
   }
-  for (std::size_t i = 0; i < fetched.size(); ++i) logs[training_.names()[i]] = number_of(fetched[i]);
+  for (std::size_t i = 0; i < training_.names().size(); ++i) logs[training_.names()[i]] = number_of(fetched[i]);
+  return training_.weight_of(fetched, num_examples);
 }
 
 History TrainerCore::fit(BatchSource& source, const FitOptions& options, Where where) {
@@ -345,13 +345,14 @@ std::optional<Logs> TrainerCore::evaluate(BatchSource& source, const EvaluateOpt
   SF_CHECK(!evaluation_.names().empty(), ArgumentError, "evaluate: the trainer has neither loss nor metrics",
            hint("set TrainerOptions::loss or ::metrics"));
   Logs logs, totals;
-  double num_examples = 0;
+  double total_weight = 0;
   const auto take = [&](const BatchRun& batch) {
-    num_examples += static_cast<double>(batch.num_examples);
-    for (std::size_t i = 0; i < batch.fetched.size(); ++i) {
+    const double weight = evaluation_.weight_of(batch.fetched, batch.num_examples);
+    total_weight += weight;
+    for (std::size_t i = 0; i < evaluation_.names().size(); ++i) {
       const double number = number_of(batch.fetched[i]);
       logs[evaluation_.names()[i]] = number;
-      totals[evaluation_.names()[i]] += number * static_cast<double>(batch.num_examples);
+      totals[evaluation_.names()[i]] += weighted(number, weight);
     }
     const TrainerState state{.session = session_,
                              .logs = logs,
@@ -370,7 +371,7 @@ std::optional<Logs> TrainerCore::evaluate(BatchSource& source, const EvaluateOpt
     for (Callback* callback : options.callbacks) callback->on_evaluation_step(state);
   };
   if (!run_batches(source, options, evaluation_, where, take, is_broken_off)) return std::nullopt;
-  for (auto& [name, total] : totals) total /= num_examples;
+  for (auto& [name, total] : totals) total /= total_weight;
   return totals;
 }
 

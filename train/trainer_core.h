@@ -21,10 +21,15 @@ class FetchedNumbers {
  public:
   FetchedNumbers(const Graph& graph, std::vector<Operation> targets) : graph_(&graph), targets_(std::move(targets)) {}
   void add(const std::string& name, Value value);
+  /// Behind all others: what a batch counts, which has no name. An invalid one is not fetched.
+  void weigh_by(Value weight);
+  void set_targets(std::vector<Operation> targets);
 
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Operation>& targets() const { return targets_; }
+  /// What the batch counts in means: what weigh_by was given, or the number of examples.
+  double weight_of(const std::vector<HostTensor>& fetched, std::int64_t num_examples) const;
   /// The placeholders, worked out again when the graph has changed.
   const std::set<NodeId>& read();
 
@@ -103,8 +108,8 @@ class TrainerCore {
   void set_trains_on(const BatchSource& source) { trained_on_ = &source; }
   /// Says so where steps compute what moving averages follow, and leave their updates out.
   void warn_of_updates() const;
-  /// One step; puts its numbers into the logs, in place.
-  void train(const Feeds& feeds, Logs& logs, Where where);
+  /// One step; puts its numbers into the logs, in place, and returns what it counts in means.
+  double train(const Feeds& feeds, std::int64_t num_examples, Logs& logs, Where where);
   /// The names of the numbers that train() puts there.
   const std::vector<std::string>& training_numbers() const { return training_.names(); }
   /// The names of all that the logs of a fit's steps or epochs will have, with no numbers yet; nothing where a

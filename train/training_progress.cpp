@@ -78,7 +78,7 @@ Logs numbers_by_name(const Json& object, const char* name) {
 
 Logs TrainingProgress::means() const {
   Logs means = totals;
-  for (auto& [name, total] : means) total /= static_cast<double>(num_examples);
+  for (auto& [name, total] : means) total /= weight;
   return means;
 }
 
@@ -92,6 +92,7 @@ std::string TrainingProgress::text() const {
       {"step_in_epoch", step_in_epoch},
       {"data", packed(data.text())},
       {"num_examples", num_examples},
+      {"weight", std::bit_cast<std::uint64_t>(weight)},
       {"totals", packed(totals)},
       {"batches_per_pass", batches_per_pass},
       {"added", packed(added)},
@@ -127,6 +128,11 @@ TrainingProgress TrainingProgress::read(const std::string& text) {
   progress.data.set(unpacked(member(json, "data"), "data"));
   progress.totals = numbers_by_name(json, "totals");
   // Positions of earlier versions do not tell.
+  progress.weight = static_cast<double>(progress.num_examples);
+  if (const auto weight = json.find("weight"); weight != json.end()) {
+    if (!weight->is_number_unsigned()) fail_position("'weight' is no number");
+    progress.weight = std::bit_cast<double>(weight->get<std::uint64_t>());
+  }
   if (json.contains("batches_per_pass")) progress.batches_per_pass = read_count(json, "batches_per_pass");
   progress.evaluated_step = json.contains("evaluated_step") ? read_count(json, "evaluated_step") : progress.step;
   if (json.contains("added")) progress.added = numbers_by_name(json, "added");

@@ -38,14 +38,20 @@ std::map<std::string, std::string> callback_states(const std::vector<Callback*>&
 /// Gives it back to them, and warns of what is on one side only. Throws: DataError, as Callback::restore.
 void restore_callbacks(const std::vector<Callback*>& callbacks, std::map<std::string, std::string> saved);
 
+/// What a number of a batch adds to its sum; nothing, be it NaN, where the batch does not count.
+inline double weighted(double number, double weight) {
+  return weight == 0 ? 0 : number * weight;
+}
+
 /// How far a trainer has come: what a position tells.
 struct TrainingProgress {
   std::int64_t step = 0;              ///< completed, over all fits
   std::int64_t epoch = 0;             ///< completed epochs
   std::int64_t step_in_epoch = 0;     ///< completed in the one that is not
   DataPosition data{};                ///< of the source, behind them
-  std::int64_t num_examples = 0;      ///< of the epoch that is not completed, and
-  Logs totals{};                      ///< sums of its numbers over these
+  std::int64_t num_examples = 0;      ///< of the epoch that is not completed
+  double weight = 0;                  ///< what its batches count together, and
+  Logs totals{};                      ///< sums of its numbers, by these weights
   std::int64_t batches_per_pass = 0;  ///< of the last pass that was an epoch; 0: not known
   Logs added{};                       ///< numbers that callbacks have added, the last of each
   bool is_to_evaluate = false;        ///< an evaluation is still to follow the last step

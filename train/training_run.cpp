@@ -180,8 +180,9 @@ bool TrainingRun::train_step() {
   ++progress_.step_in_epoch;
   ++steps_of_epoch_;
   progress_.num_examples += batch_size_;
+  progress_.weight += batch_weight_;
   for (const std::string& name : core_.training_numbers()) {
-    progress_.totals[name] += logs_[name] * static_cast<double>(batch_size_);
+    progress_.totals[name] += weighted(logs_[name], batch_weight_);
   }
   const std::int64_t every = options_.validate_every_steps;
   progress_.is_to_evaluate = options_.validation != nullptr && every > 0 && progress_.step % every == 0;
@@ -202,7 +203,7 @@ void TrainingRun::run_step(const Feeds& feeds) {
   std::optional<SetTrace> tracing;
   if (wants_trace_) tracing.emplace(engine(core_.session()), step_trace_);
   const auto begun = Clock::now();
-  core_.train(feeds, logs_, where_);
+  batch_weight_ = core_.train(feeds, batch_size_, logs_, where_);
   step_seconds_ = seconds_from(begun);
 }
 
@@ -280,6 +281,7 @@ void TrainingRun::end_epoch() {
   progress_.epoch = epoch;
   progress_.step_in_epoch = 0;
   progress_.num_examples = 0;
+  progress_.weight = 0;
   progress_.totals.clear();
   progress_.data.set_later(std::move(position));
   progress_.evaluation.clear();

@@ -75,6 +75,7 @@ class TrainingRun {
   std::int64_t known_per_pass_ = 0;  // batches; 0: not known
   bool counts_pass_ = true;          // whether the epoch began with the source
   std::int64_t batch_size_ = 0;
+  double batch_weight_ = 0;  // in means
   double step_seconds_ = 0, data_seconds_ = 0;
   Trace step_trace_;
   bool step_begins_ = false;  // callbacks are told so

@@ -120,7 +120,7 @@ TEST(LossesPage, OfFewPositives) {
   // The page, from here:
   const Value losses = focal_loss(logits, targets, {.alpha = 0.25F, .gamma = 2});
   const Value num_positives = reduce_sum(targets);
-  const Value loss = reduce_sum(losses) / maximum(num_positives, constant(logits.graph(), 1.0F));
+  const Value loss = reduce_sum(losses) / maximum(num_positives, 1.0F);
   // to here.
   EXPECT_NEAR(page.first_of(loss), kHalf / 4, 1e-6);
 }
@@ -137,11 +137,10 @@ TEST(LossesPage, OfMasks) {
 
 TEST(LossesPage, OfNumbersThatAreNotAllKnown) {
   Page page;
-  Graph& graph = page.graph;
   const Value y = page.numbers({3}, {1, 2, 3}), targets = page.numbers({3}, {0.5F, NAN, 5});
   // The page, from here:
   const Value is_known = is_finite(targets);  // NaN: was not measured
-  const Value filled = select(is_known, targets, constant(graph, 0.0F));
+  const Value filled = select(is_known, targets, 0.0F);
   const Value loss = weighted_mean(huber_loss(y, filled, {.delta = 1}), is_known);
   // to here.
   EXPECT_NEAR(page.first_of(loss), (0.125 + 1.5) / 2, 1e-6);
