@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
@@ -148,6 +149,22 @@ SectionIndex evaluation_run(const SectionMap& map, Value fetch) {
     }
   }
   return lowest == map.num_sections ? kForwardPass : lowest;
+}
+
+bool is_made_of_numbers(const SectionMap& map, Value loss) {
+  std::vector<std::pair<Value, bool>> open = {{loss, false}};  // and whether something larger is made of it
+  std::set<std::pair<NodeId, bool>> seen;
+  while (!open.empty()) {
+    const auto [value, is_part_of_more] = open.back();
+    open.pop_back();
+    const Node& node = value.node();
+    const bool is_number = value.shape().is_static() && value.shape().num_elements() == 1;
+    const bool is_outside = map.section[node.id()] == kOutside, is_more = is_part_of_more || !is_number;
+    if (is_more && (!is_outside || node.op().is_variable())) return false;
+    if (!is_outside || !seen.emplace(node.id(), is_more).second) continue;
+    for (const Value& input : node.inputs()) open.emplace_back(input, is_more);
+  }
+  return true;
 }
 
 }  // namespace sectionflow

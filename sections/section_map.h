@@ -39,4 +39,8 @@ std::vector<Value> possible_reads(const Node& node);
 /// it reads from. A variable is fetched in the forward pass: before any update.
 SectionIndex evaluation_run(const SectionMap& map, Value fetch);
 
+/// Whether what stands outside of all sections makes the loss of single numbers, beside what is fed: the sum of several
+/// sections' losses is kept for next to nothing, a mean of all that a section has computed is not.
+bool is_made_of_numbers(const SectionMap& map, Value loss);
+
 }  // namespace sectionflow

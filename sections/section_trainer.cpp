@@ -239,8 +239,10 @@ std::vector<std::string> SectionTrainer::unusual() const {
   if (!loss_.valid()) return unusual;
   const SectionIndex of_loss = map_.section[loss_.node().id()];
   if (of_loss == kOutside) {
-    unusual.push_back(
-        text_of("the loss '", loss_.name(), "' stands outside of all sections; usually the last one computes it"));
+    if (!is_made_of_numbers(map_, loss_)) {
+      unusual.push_back(
+          text_of("the loss '", loss_.name(), "' stands outside of all sections; usually the last one computes it"));
+    }
     return unusual;
   }
   std::string later;

@@ -168,6 +168,36 @@ TEST(Allowed, ALossOutsideOfAllSections) {
   t.expect_exact();
 }
 
+TEST(Allowed, ASumOfLossesOutsideOfAllSectionsIsWorthNoWord) {
+  ThreeSections t;
+  Value y = t.x;
+  std::vector<Value> losses;
+  for (int k = 0; k < 3; ++k) {
+    auto section = t.manager.new_section();
+    y = dense(y, {.features = 6});
+    losses.push_back(reduce_sum(square(y)));
+  }
+  LogLines log;
+  // What a batch counts is of its feed alone.
+  t.prepare(add_n(losses) / reduce_sum(abs(t.x)));
+  EXPECT_TRUE(log.lines.empty()) << log.lines.front();
+  EXPECT_TRUE(t.notes().empty()) << t.notes().front();
+  t.expect_exact();
+}
+
+TEST(Allowed, ASumOfLossesAndOfSquaredVariablesOutsideOfAllSectionsIsTold) {
+  ThreeSections t;
+  Value loss;
+  {
+    auto section = t.manager.new_section();
+    loss = mean(dense(t.x, {.features = 2, .name = "dense"}));
+  }
+  LogLines log;
+  t.prepare(loss + reduce_sum(square(t.graph.find("dense/kernel").output())));
+  ASSERT_EQ(log.lines.size(), 1U);
+  EXPECT_TRUE(log.lines[0].ends_with("' stands outside of all sections; usually the last one computes it"));
+}
+
 TEST(Allowed, ALossBeforeTheLastSectionNamesTheSectionsWithoutAGradient) {
   ThreeSections t;
   Value y, loss;
