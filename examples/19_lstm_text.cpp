@@ -1,10 +1,13 @@
-// A language model of two LSTM layers on a text: cut by time into sections, with the loss in each, so that a training
-// step keeps the states between sections and the steps of one; then written with step by step, the state carried on.
+// A language model of two LSTM layers on padded lines of unequal length: cut by time into sections, each with the loss
+// of what is there, so that a training step keeps the states between them and the steps of one; then written with.
 
+#include <array>
+#include <cmath>
 #include <cstdint>
-#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/no_arguments.h"
@@ -14,101 +17,103 @@ namespace {
 
 using namespace sectionflow;
 
-constexpr const char* kLicenceFolder = "/usr/share/common-licenses";  // every Debian machine has it
-constexpr int kNoText = 77;
-constexpr std::int64_t kWindow = 32, kSectionSteps = 8, kBatch = 16, kUnits = 96, kSteps = 500;
+constexpr const char* kLicence = "/usr/share/common-licenses/GPL-3";  // every Debian machine has it
+constexpr std::int64_t kLongest = 80, kSectionSteps = 20, kBatch = 8, kUnits = 96, kSteps = 400;
 
-/// Two layers over some steps, and what they make of the next character.
-struct Stack {
-  explicit Stack(Graph& graph) : variables(graph, "model") {}
-
-  /// Logits [N, steps, 256] of tokens [N, steps]; begins with the states, and leaves those behind the last step.
-  Value operator()(Value tokens, std::vector<LstmState>& states) {
-    const auto scope = variables.scope();  // each call finds the variables of the first
-    Value x = embedding(tokens, {.vocabulary = 256, .width = kUnits});
-    for (std::size_t layer = 0; layer < states.size(); ++layer) {
-      const LstmResult result = lstm(x, states[layer], {.features = kUnits, .name = "lstm" + std::to_string(layer)});
-      states[layer] = result.state;
-      x = result.outputs;
-    }
-    return dense(x, {.features = 256});
+/// The characters of each line and its end, filled up to kLongest + 1; and how many of them have another one behind.
+Dataset lines_of(const char* path) {
+  std::vector<std::int32_t> tokens, lengths;
+  std::ifstream text(path);
+  for (std::string line; std::getline(text, line);) {
+    if (line.empty()) continue;
+    line = line.substr(0, kLongest) + '\n';
+    lengths.push_back(static_cast<std::int32_t>(line.size() - 1));
+    line.resize(kLongest + 1);
+    for (const std::int32_t token : Vocabulary::of_bytes().tokens_of(line)) tokens.push_back(token);
   }
-
-  SharedVariables variables;
-};
+  Example rows;
+  rows.emplace("tokens", HostTensor::of<std::int32_t>({std::ssize(lengths), kLongest + 1}, tokens));
+  rows.emplace("lengths", HostTensor::of<std::int32_t>({std::ssize(lengths)}, lengths));
+  return Dataset::from(std::move(rows));
+}
 
 struct Net {
   Graph graph;
   GraphSectionManager manager{graph};
-  Stack stack{graph};
-  Value inputs = placeholder(graph, "inputs", {kDynamic, kWindow}, Dtype::i32);
-  Value targets = placeholder(graph, "targets", {kDynamic, kWindow}, Dtype::i32);
-  Value loss;
+  SharedVariables variables{graph, "model"};
+  Value tokens = placeholder(graph, "tokens", {kDynamic, kLongest + 1}, Dtype::i32);
+  Value lengths = placeholder(graph, "lengths", {kDynamic}, Dtype::i32);
+  Value loss, num_tokens = reduce_sum(cast(lengths, Dtype::f32));
   // A step alone, for writing: a character and the states before it, and what comes of them.
   Value character = placeholder(graph, "character", {1, 1}, Dtype::i32), logits;
-  std::vector<LstmState> before, after;
+  std::vector<LstmState> before = std::vector<LstmState>(2), after;
 
   Net() {
     std::vector<LstmState> states(2);  // zeros
-    std::vector<Value> losses;
-    for (std::int64_t first = 0; first < kWindow; first += kSectionSteps) {
+    std::vector<Value> sums;
+    for (std::int64_t first = 0; first < kLongest; first += kSectionSteps) {
       auto section = manager.new_section();
-      const SliceOptions part{.begin = {0, first}, .size = {-1, kSectionSteps}};
-      losses.push_back(mean(cross_entropy(stack(slice(inputs, part), states), slice(targets, part))));
-      if (first + kSectionSteps == kWindow) loss = add_n(losses) / static_cast<float>(losses.size());
+      const Value part = slice(tokens, {.begin = {0, first}, .size = {-1, kSectionSteps}});
+      const Value targets = slice(tokens, {.begin = {0, first + 1}, .size = {-1, kSectionSteps}});
+      const Value left = lengths - static_cast<float>(first);  // perhaps less than none
+      const Value losses = cross_entropy(logits_of(part, states, left), targets);
+      sums.push_back(reduce_sum(select(sequence_mask(left, kSectionSteps), losses, 0.0F)));
     }
+    loss = add_n(sums) / num_tokens;
     manager.add_training_ops(Adam{.learning_rate = 8e-3F}, loss);
     manager.prepare_training();
-
-    for (int layer = 0; layer < 2; ++layer) {
-      before.push_back({placeholder(graph, "output", {1, kUnits}), placeholder(graph, "cell", {1, kUnits})});
-    }
-    after = before;
-    logits = stack(character, after);
+    const auto input = [&](const char* name) { return placeholder(graph, name, {1, kUnits}); };
+    for (LstmState& state : before) state = {input("output"), input("cell")};
+    logits = logits_of(character, after = before);
   }
 
-  /// Goes on with a text, each character drawn by the states that all before it have left.
-  std::string continued(Session& session, std::string text, std::size_t characters) {
-    const Vocabulary bytes = Vocabulary::of_bytes();
-    const std::vector<Value> fetches = {logits, after[0].output, after[0].cell, after[1].output, after[1].cell};
-    std::vector<HostTensor> found(5);
-    for (HostTensor& state : found) state = HostTensor(Dtype::f32, {1, kUnits});
-    for (std::size_t i = 0, prompt = text.size(); i + 1 < prompt + characters; ++i) {
-      const HostTensor token = HostTensor::of<std::int32_t>({1, 1}, bytes.tokens_of(text.substr(i, 1)));
-      found = session.run(fetches, {{character, token},
-                                    {before[0].output, found[1]},
-                                    {before[0].cell, found[2]},
-                                    {before[1].output, found[3]},
-                                    {before[1].cell, found[4]}});
-      if (i + 1 < prompt) continue;  // it is still reading
-      text += bytes.text_of_tokens(sample(found[0], {.temperature = 0.7}, i).values<std::int32_t>());
+  /// [N, T, 256] of characters [N, T], of which `left` are there. Begins with the states, and leaves those behind them.
+  Value logits_of(Value characters, std::vector<LstmState>& states, Value left = {}) {
+    const auto scope = variables.scope();  // each call finds the variables of the first
+    Value x = embedding(characters, {.vocabulary = 256, .width = kUnits});
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const LstmResult layer = lstm(x, states[i], {.features = kUnits, .lengths = left, .name = text_of("lstm", i)});
+      states[i] = layer.state, x = layer.outputs;
     }
-    return text;
+    return dense(x, {.features = 256});
+  }
+
+  /// Ends a line, each character drawn by the states that all before it have left.
+  std::string ended(Session& session, std::string line) {
+    const Vocabulary bytes = Vocabulary::of_bytes();
+    std::array<HostTensor, 5> y;  // logits, and two states
+    for (HostTensor& state : y) state = HostTensor(Dtype::f32, {1, kUnits});
+    for (std::int64_t i = 0, prompt = std::ssize(line); line.back() != '\n' && std::ssize(line) < kLongest; ++i) {
+      Feeds feeds = {{character, HostTensor::of<std::int32_t>({1, 1}, bytes.tokens_of(line.substr(i, 1)))}};
+      for (int k : {0, 1}) {
+        feeds.insert(feeds.end(), {{before[k].output, y[2 * k + 1]}, {before[k].cell, y[2 * k + 2]}});
+      }
+      y = session.run({logits, after[0].output, after[0].cell, after[1].output, after[1].cell}, feeds);
+      if (i + 1 < prompt) continue;  // it is still reading
+      line += bytes.text_of_tokens(sample(y[0], {.temperature = 0.7}, i).values<std::int32_t>());
+    }
+    return line;
   }
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (const auto status = answer_arguments(argc, argv, "Trains an LSTM on a licence and lets it write.")) {
-    return *status;
-  }
+  if (const auto status = answer_arguments(argc, argv, "Trains an LSTM on lines of a licence.")) return *status;
   start_logging("19_lstm_text");
-  const std::filesystem::path text = std::filesystem::path(kLicenceFolder) / "GPL-3";
-  if (!std::filesystem::exists(text)) return kNoText;
-  const Dataset windows = Dataset::from(text_source({text}, Vocabulary::of_bytes(), {.window = kWindow}));
-  const std::int64_t nine_tenths = *windows.size() * 9 / 10;
-  DatasetBatches train(windows.take(nine_tenths).shuffle({.seed = 1}).batch({.size = kBatch}));
-  DatasetBatches test(windows.skip(nine_tenths).batch({.size = kBatch}));
+  if (!std::ifstream(kLicence)) return 77;  // no text, no test
+  const SplitDataset lines = lines_of(kLicence).split({.validation = 0.1, .seed = 1});
+  DatasetBatches train(lines.train.shuffle({.seed = 1}).batch({.size = kBatch}));
+  DatasetBatches test(lines.validation.batch({.size = kBatch}));
 
   Net net;
   Session session(net.graph, {.device_memory = 16_MiB, .seed = 1});
   session.initialize();
-  Trainer trainer(session, net.manager, {.loss = net.loss, .metrics = {{"perplexity", perplexity(net.loss)}}});
+  Trainer trainer(session, net.manager, {.loss = net.loss, .weight = net.num_tokens});
   trainer.fit(train, {.max_steps = kSteps});
 
-  std::cout << net.continued(session, "The licensor ", 100) << "\n";
-  const double reached = trainer.evaluate(test).at("perplexity");
-  std::cout << "perplexity of what it has not seen: " << reached << ", of 256 at first\n";
+  for (const char* beginning : {"The licensor ", "You may "}) std::cout << net.ended(session, beginning) << "\n";
+  const double reached = std::exp(trainer.evaluate(test).at("loss"));  // of all characters that are there
+  std::cout << "perplexity of lines that it has not seen: " << reached << ", of 256 at first\n";
   return reached < 20 ? 0 : 1;
 }
