@@ -161,6 +161,7 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
                       .copy_threads = options.copy_threads,
                       .swap_variables = options.swap_variables,
                       .metrics = arguments.subject.metrics,
+                      .lacks_metrics = arguments.subject.graph_file.empty() && !arguments.subject.metrics,
                       .is_limited = options.device_memory.is_limited()};
   const Strategy strategy = strategy_of(arguments, subject, arguments.strategy);
   try {

@@ -11,6 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kOfTrain = "; of train, which tells the accuracy too, --metrics tells it";
+
 std::string sections_text(const std::vector<SectionMemory>& sections) {
   TextTable table({"section", "its own values", "peak while it runs"});
   for (const SectionMemory& section : sections) {
@@ -86,7 +88,7 @@ std::string PlannedStep::text() const {
     const char* const at_least = smallest_is_exact || smallest_is_enough ? "" : "at least ";
     const char* const found = smallest_is_exact || !smallest_is_enough ? "" : " that was found";
     text += text_of("smallest budget of device memory", found, ": ", at_least, bytes_text(*smallest_budget), " (",
-                    *smallest_budget, " bytes)\n");
+                    *smallest_budget, " bytes)", lacks_metrics ? kOfTrain : "", "\n");
   }
   if (explanation) text += "\n" + explanation->text() + "\n";
   if (frontier) text += "fit_budget in other budgets:\n" + frontier->text() + "\n";

@@ -23,8 +23,9 @@ struct PlannedStep {
   std::int64_t batch = 0;
   double link_bandwidth = 0;  ///< bytes a second and direction; 0: unlimited
   bool copy_threads = false, swap_variables = false;
-  bool metrics = false;     ///< whether it gives what train tells besides the loss
-  bool is_limited = false;  ///< whether a budget of device memory was given
+  bool metrics = false;        ///< whether it gives what train tells besides the loss
+  bool lacks_metrics = false;  ///< train, which tells more of this model, may take more
+  bool is_limited = false;     ///< whether a budget of device memory was given
   bool fits = false;
   std::string misfit{};                   ///< why it does not fit, in full
   std::optional<ProgramReport> report{};  ///< absent where already the strategy's planner finds nothing that fits

@@ -7,6 +7,7 @@
 
 #include "bench/zoo_arguments.h"
 #include "compare/strategy_names.h"
+#include "tools/training_data.h"
 
 namespace sectionflow {
 
@@ -14,10 +15,10 @@ namespace sectionflow {
 struct SubjectArguments {
   ZooArguments zoo{};
   std::string graph_file{};
-  std::vector<std::string> shapes{};  ///< of placeholders of the graph: "image=32x28x28x1"
-  std::string fetch{};                ///< of the graph
-  std::int64_t batch = 32;
-  bool metrics = false;  ///< of a model: fetch what train fetches, its accuracy too
+  std::vector<std::string> shapes{};                   ///< of placeholders of the graph: "image=32x28x28x1"
+  std::string fetch{};                                 ///< of the graph
+  std::int64_t batch = TrainingDataArguments{}.batch;  ///< what is trained where nothing is said
+  bool metrics = false;                                ///< of a model: fetch what train fetches, its accuracy too
 };
 
 /// A model that strategies can be made for, and what its step is fed.

@@ -45,7 +45,7 @@ FitPlan plan_of(const std::string& path) {
   return plan;
 }
 
-Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, const Batch& one) {
+Strategy strategy_of(const TrainArguments& arguments, const FitPlan& plan, TrainedModel& trained, const Batch& one) {
   const CutModel cut_model = [&](const std::string& cut) -> ModelBuilder {
     return [build = model_of(arguments.zoo, cut_named(cut)).build, &trained, &one](Graph& graph,
                                                                                    GraphSectionManager& manager) {
@@ -56,8 +56,6 @@ Strategy strategy_of(const TrainArguments& arguments, TrainedModel& trained, con
   };
   std::optional<Profile> profile;
   if (!arguments.profile.empty()) profile = Profile::load(arguments.profile);
-  FitPlan plan;
-  if (has_plan_file(arguments)) plan = plan_of(arguments.plan);
   const Replan replan = arguments.replan ? Replan::on_drift : Replan::never;
   return strategy_named(
       arguments.strategy,
@@ -161,7 +159,7 @@ History fit(const TrainArguments& arguments, Trainer& trainer, const TrainingDat
 }
 
 /// Saves what was planned: behind the first step, so that it outlives whatever ends the training, and at its end, when
-/// evaluations are planned too.
+/// evaluations are planned too. What somebody has put there meanwhile stays, unless it is a plan.
 class PlanSaver final : public Callback {
  public:
   explicit PlanSaver(std::string path) : path_(std::move(path)), folders_(path_, "--plan") {}
@@ -176,6 +174,8 @@ class PlanSaver final : public Callback {
   /// A plan is worth less than the training.
   void write(const TrainerState& state) const {
     try {
+      std::error_code failed;
+      if (std::filesystem::exists(path_, failed)) (void)load_plan(path_);
       save_plan(state.session, path_);
     } catch (const DataError& error) {
       LOG(WARNING) << "--plan: the training goes on without the file: " << error.message();
@@ -223,14 +223,64 @@ TrainArguments completed(TrainArguments arguments) {
   return arguments;
 }
 
-int run_train(const TrainArguments& asked) {
-  check(asked);
-  const TrainArguments arguments = completed(asked);
-  const ZooModel zoo = model_of(arguments.zoo, {});
+/// Of this training in so much device memory: its step, or, where that takes more, its evaluation. Nothing is run.
+ProgramReport planned_training(const TrainArguments& arguments, const FitPlan& plan, const ZooModel& zoo,
+                               std::size_t device_memory, bool evaluates) {
   const Batch one = zoo.batch({.batch = 1});
   TrainedModel trained;
-  Contender contender(strategy_of(arguments, trained, one), session_of(arguments, zoo), arguments.data.batch);
+  SessionOptions options = session_options(arguments.session);
+  options.device_memory = device_memory;
+  Contender contender(strategy_of(arguments, plan, trained, one), options, arguments.data.batch);
+  Session& session = contender.session();
+  const TrainableModel& model = contender.model();
+  std::vector<Value> fetches = {model.loss};
+  for (const auto& [name, value] : trained.metrics) fetches.push_back(value);
+  FeedTypes feeds = types_of_size(
+      model, [&](std::int64_t size) { return zoo.batch({.batch = size}); }, arguments.data.batch);
+  GraphSectionManager& manager = contender.manager();
+  ProgramReport step = contender.strategy().whole_graph
+                           ? session.plan(fetches, feeds, {.targets = manager.training_operations()})
+                           : manager.plan(session, fetches, feeds);
+  if (!evaluates) return step;
+  for (FeedType& feed : feeds) feed.boolean = feed.boolean ? std::optional(false) : std::nullopt;
+  ProgramReport evaluation = session.plan(fetches, feeds);
+  return evaluation.planned_peak_bytes > step.planned_peak_bytes ? evaluation : step;
+}
+
+/// What a training that is refused has come to know before.
+struct KnownTraining {
+  std::size_t device_memory = 0;  // its budget
+  bool evaluates = false;
+  bool is_placed = false;  // in sections that a budget places: another one cuts otherwise
+};
+
+/// A refusal tells what the program that was refused takes at least, and where one operation alone needs more than
+/// there is no more than that. So it is asked again with so much, until all of the training fits.
+[[noreturn]] void throw_with_enough(const BudgetError& refusal, const TrainArguments& arguments, const FitPlan& plan,
+                                    const ZooModel& zoo, bool evaluates) {
+  std::optional<ProgramReport> refused;
+  std::size_t enough = refusal.minimum_bytes;
+  for (std::size_t asked = 0; asked < enough;) {
+    asked = enough;
+    ProgramReport report = planned_training(arguments, plan, zoo, asked, evaluates);
+    if (report.fits && refused) refused->minimum_is_enough = true;
+    if (report.fits || report.planned_peak_bytes <= asked) break;
+    enough = report.planned_peak_bytes;
+    refused = std::move(report);
+  }
+  if (!refused) throw BudgetError(refusal);
+  refused->budget_bytes = refusal.budget_bytes;
+  throw_budget_error(*refused);
+}
+
+int train(const TrainArguments& arguments, const FitPlan& plan, const ZooModel& zoo, KnownTraining& known) {
+  const Batch one = zoo.batch({.batch = 1});
+  TrainedModel trained;
+  Contender contender(strategy_of(arguments, plan, trained, one), session_of(arguments, zoo), arguments.data.batch);
   TrainingData data = training_data(arguments.data, trained.inputs, zoo);
+  known = {.device_memory = contender.session().budgets().device,
+           .evaluates = data.validation != nullptr,
+           .is_placed = contender.strategy().cuts.has_value()};
   Trainer trainer = trainer_of(contender, trained);
 
   CommandNote command(binding_options(arguments));
@@ -264,6 +314,25 @@ int run_train(const TrainArguments& asked) {
   write_json(arguments.json, results_json(arguments, history, trainer, data, problems));
   for (const std::string& problem : problems) std::cerr << problem << "\n";
   return history.signal != 0 ? history.exit_code() : problems.empty() ? 0 : 1;
+}
+
+int run_train(const TrainArguments& asked) {
+  check(asked);
+  const TrainArguments arguments = completed(asked);
+  const ZooModel zoo = model_of(arguments.zoo, {});
+  const FitPlan plan = has_plan_file(arguments) ? plan_of(arguments.plan) : FitPlan();
+  KnownTraining known;
+  try {
+    try {
+      return train(arguments, plan, zoo, known);
+    } catch (const BudgetError& refusal) {
+      if (refusal.budget_bytes != known.device_memory || known.is_placed) throw;
+      throw_with_enough(refusal, arguments, plan, zoo, known.evaluates);
+    }
+  } catch (BudgetError& refusal) {
+    refusal.add_fact("asked", text_of("--batch ", arguments.data.batch));
+    throw;
+  }
 }
 
 }  // namespace
