@@ -7,6 +7,7 @@
 #include "data/npy.h"
 #include "examples/models/zoo.h"
 #include "graph/graph_file.h"
+#include "swap/profile.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/tools/run_tool.h"
 
@@ -268,6 +269,17 @@ TEST(Plan, ExplainsItselfInWordsAndNumbers) {
   EXPECT_FALSE(json_of_tool("plan --strategy sections:2" + kSmall).contains("explanation"));
   expect_refused("plan --frontier 1" + kSmall, HasSubstr("--frontier: '1'; wanted a whole number from 2 to 1000"));
   expect_refused("plan --strategy lms:3/1/1/0 --frontier 3" + kSmall, HasSubstr("--frontier: the graph says itself"));
+}
+
+TEST(Plan, IsExplainedByTheProfileThatIsGiven) {
+  const TemporaryFolder folder;
+  const auto whole_seconds = [&](const std::string& profile) {
+    const std::string plan = "plan --strategy sections:2 --frontier 2" + kSmall;
+    return json_of_tool(plan + profile).at("frontier").at("whole_seconds").get<double>();
+  };
+  const std::string slow = folder.file("slow", Profile{.flops = 1e6, .memory_bandwidth = 1e6}.json()).string();
+  EXPECT_GT(whole_seconds(" --profile " + slow), 10 * whole_seconds(""));
+  expect_refused("plan --explain --profile " + folder.file("none", "{}").string() + kSmall, HasSubstr("SF-E"));
 }
 
 TEST(Plan, AGraphOfAFileIsPlannedAsTheModelThatItIsOf) {

@@ -117,6 +117,37 @@ TEST(SavedPlans, OfACheckpointAreTakenWhereTheTrainingGoesOn) {
             bytes_of_file(folder.path() / "whole" / "step-4" / "variables.safetensors"));
 }
 
+TEST(SavedPlans, AreComparedByOneStrategyThatSearches) {
+  const TemporaryFolder folder;
+  const std::string plan = (folder.path() / "step.plan").string();
+  ASSERT_EQ(run_tool("plan" + kTight + " --device-memory 60% --strategy auto:swap --save-plan " + plan).status, 0);
+  const std::string compare = "compare --steps 2 --device-memory 60% --plan " + plan + kTight + " --strategies ";
+  expect_refused(compare + "whole,swap", AllOf(HasSubstr("--plan is of plans that are searched for, and whole, swap"),
+                                               HasSubstr("take the strategy auto")));
+  expect_refused(compare + "auto,auto:swap,whole",
+                 AllOf(HasSubstr("--plan is of one strategy, and 2 of --strategies would run by it"),
+                       HasSubstr("one of auto, auto:recompute, auto:swap and auto:unsplit")));
+  EXPECT_EQ(run_tool(compare + "auto:swap,whole").status, 0);
+}
+
+/// Runs a training in the background and changes the file of --plan as soon as it is there.
+Outcome train_while_replaced(const std::string& arguments, const std::string& plan, const std::string& by) {
+  return run_shell("(" + std::string(SF_TOOL) + " train " + arguments + " --plan " + plan + " 2>&1) & child=$!; " +
+                   "while [ ! -e " + plan + " ] && kill -0 $child 2>/dev/null; do :; done; " + by + "; wait $child");
+}
+
+TEST(SavedPlans, TakeThePlaceOfNothingThatSomebodyHasPutThere) {
+  const TemporaryFolder folder;
+  const std::string plan = (folder.path() / "step.plan").string();
+  const std::string other = folder.file("mine", "mine").string();
+  const Outcome trained =
+      train_while_replaced("--data synthetic --strategy auto:swap --device-memory 7200KiB --steps 60" + kTight, plan,
+                           "mv " + other + " " + plan);
+  EXPECT_EQ(trained.status, 0) << trained.text;
+  EXPECT_THAT(trained.text, AllOf(HasSubstr("--plan: the training goes on without the file"), HasSubstr("is no plan")));
+  EXPECT_EQ(bytes_of_file(plan), "mine");
+}
+
 TEST(SavedPlans, AreMadeAgainOfStrategiesThatSearch) {
   expect_refused("train --data synthetic --strategy sections:2 --replan" + kTight,
                  AllOf(HasSubstr("--replan"), HasSubstr("take the strategy auto")));
