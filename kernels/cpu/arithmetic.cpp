@@ -16,17 +16,6 @@
 namespace sectionflow {
 namespace {
 
-/// The kernels as loops over elements.
-struct LoopElements {
-  template <class Y, class... X, class Function>
-  static std::unique_ptr<Kernel> broadcast(const KernelRequest& request, Function function) {
-    return broadcast_kernel<Y, X...>(request, function);
-  }
-  template <class Formula>
-  static std::unique_ptr<Kernel> linked(const KernelRequest&, std::unique_ptr<Kernel> kernel) {
-    return kernel;
-  }
-};
 using Elementwise = ElementwiseFamily<LoopElements>;
 
 /// y = ((v0 + v1) + v2) + ..., for `count` elements from `begin` on, all stored as T. The sum grows in f32 beside the

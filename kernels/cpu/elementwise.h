@@ -110,4 +110,20 @@ std::unique_ptr<Kernel> broadcast_kernel(const KernelRequest& request, Function 
   return broadcast_kernel<Y, X...>(request, function, std::index_sequence_for<X...>());
 }
 
+/// What ElementwiseFamily asks of loops over elements, but for the kernels of one file.
+struct LoopElements {
+  template <class Formula>
+  static std::unique_ptr<Kernel> map(const KernelRequest& request, const Formula& formula) {
+    return map_kernel(request, formula);
+  }
+  template <class Y, class... X, class Function>
+  static std::unique_ptr<Kernel> broadcast(const KernelRequest& request, Function function) {
+    return broadcast_kernel<Y, X...>(request, function);
+  }
+  template <class Formula>
+  static std::unique_ptr<Kernel> linked(const KernelRequest&, std::unique_ptr<Kernel> kernel) {
+    return kernel;
+  }
+};
+
 }  // namespace sectionflow

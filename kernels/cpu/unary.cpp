@@ -55,20 +55,7 @@ void turn(const T* x, T* y, std::int64_t count) {
   }
 }
 
-/// The kernels as loops over elements.
-struct LoopFunctions {
-  template <class Formula>
-  static std::unique_ptr<Kernel> map(const KernelRequest& request, const Formula& formula) {
-    return map_kernel(request, formula);
-  }
-  template <class Y, class... X, class Function>
-  static std::unique_ptr<Kernel> broadcast(const KernelRequest& request, Function function) {
-    return broadcast_kernel<Y, X...>(request, function);
-  }
-  template <class Formula>
-  static std::unique_ptr<Kernel> linked(const KernelRequest&, std::unique_ptr<Kernel> kernel) {
-    return kernel;
-  }
+struct LoopFunctions : LoopElements {
   static std::unique_ptr<Kernel> copy(std::size_t num_bytes) { return copy_kernel(num_bytes); }
 
   /// Sines: where all numbers of a stripe are near 0, what takes larger ones is left out. The bits are the same.

@@ -4,7 +4,6 @@
 #include <type_traits>
 
 #include "graph/ops/arithmetic.h"
-#include "kernels/cuda/broadcast.h"
 #include "kernels/cuda/chain.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/fixed_order_reduce.h"
@@ -13,18 +12,6 @@
 
 namespace sectionflow {
 namespace {
-
-/// The kernels as packs a thread, which may be links of chains.
-struct LinkedElements {
-  template <class Y, class... X, class Function>
-  static std::unique_ptr<Kernel> broadcast(const KernelRequest& request, Function function) {
-    return gpu::broadcast_kernel<Y, X...>(request, function);
-  }
-  template <class Formula>
-  static std::unique_ptr<Kernel> linked(const KernelRequest& request, std::unique_ptr<Kernel> kernel) {
-    return gpu::linked<Formula>(request, std::move(kernel));
-  }
-};
 
 // Powers are rare, and not worth kernels twice: their bf16 is widened.
 template <class Formula, class... Float>
@@ -151,7 +138,7 @@ std::unique_ptr<Kernel> make_reduce_to_like(const KernelRequest& request) {
 }  // namespace
 
 void add_arithmetic_cuda_kernels(KernelRegistry& registry) {
-  ElementwiseFamily<LinkedElements>::add_arithmetic(registry);
+  ElementwiseFamily<gpu::LinkedElements>::add_arithmetic(registry);
   registry.add("pow", make_power<formulas::Power, float, float>);
   registry.add("pow_grad_base", make_power<formulas::PowerGradBase, float, float, float>);
   registry.add("pow_grad_exponent", make_power<formulas::PowerGradExponent, float, float, float>);

@@ -6,6 +6,8 @@
 
 #include "base/dtype.h"
 #include "graph/nodes/unary.h"
+#include "kernels/cuda/broadcast.h"
+#include "kernels/cuda/elementwise.h"
 #include "kernels/formulas/arithmetic.h"
 #include "kernels/formulas/unary.h"
 #include "kernels/kernel.h"
@@ -59,5 +61,21 @@ std::unique_ptr<Kernel> linked(const KernelRequest& request, std::unique_ptr<Ker
   return linked_kernel({.formula = kChainFormula<Formula>, .dtype = y.dtype, .count = y.shape.num_elements()},
                        std::move(kernel));
 }
+
+/// What ElementwiseFamily asks of packs a thread, which may be links of chains, but for the kernels of one file.
+struct LinkedElements {
+  template <class Formula>
+  static std::unique_ptr<Kernel> map(const KernelRequest& request, const Formula& formula) {
+    return map_kernel(request, formula);
+  }
+  template <class Y, class... X, class Function>
+  static std::unique_ptr<Kernel> broadcast(const KernelRequest& request, Function function) {
+    return broadcast_kernel<Y, X...>(request, function);
+  }
+  template <class Formula>
+  static std::unique_ptr<Kernel> linked(const KernelRequest& request, std::unique_ptr<Kernel> kernel) {
+    return gpu::linked<Formula>(request, std::move(kernel));
+  }
+};
 
 }  // namespace sectionflow::gpu
