@@ -16,6 +16,8 @@ struct CaseDevice {
   /// Makes the device for one execution. Executions that differ in what must not matter differ in `order`, by which an
   /// emulator may order threads that nothing else orders.
   std::function<std::shared_ptr<Device>(int threads, std::uint64_t order)> make;
+  /// The teams that a case runs with, one after the other.
+  std::vector<int> team_sizes = {2, 1};
   /// Whether libraries may compute sums of bf16 products in another way than those of f32.
   bool has_library_bf16 = false;
 };

@@ -232,7 +232,7 @@ void check_case(const OpCase& op_case, const CaseDevice& device, std::mt19937& r
   const auto built = build(op_case, random, wanted);
   for (const std::string& failure : round_trip_failures(built->graph)) report.add(failure);
   std::vector<HostTensor> of_two_threads;
-  for (int threads : {2, 1}) {
+  for (int threads : device.team_sizes) {
     report.where = text_of(of_case, ", ", threads, threads == 1 ? " thread" : " threads");
     std::mt19937 direction = random;
     std::vector<HostTensor> found =

@@ -64,52 +64,60 @@ const Comparison kComparisons[] = {
     {"greater_equal", greater_equal, [](double a, double b) { return a >= b; }},
 };
 
-class Comparisons : public testing::TestWithParam<OpCase> {};
-TEST_P(Comparisons, MatchTheReference) {
-  check(GetParam());
-}
-
-std::vector<OpCase> comparison_cases() {
+/// Made into a case where it runs: the numbers of all, made wherever the program starts, would take longer than a test.
+struct ComparisonCase {
+  std::string name;
+  const Comparison* comparison;
+  Dtype dtype;
+  Shape a, b;
+  friend void PrintTo(const ComparisonCase& each, std::ostream* stream) { *stream << each.name; }
+};
+std::vector<ComparisonCase> comparison_cases() {
   const std::pair<Shape, Shape> shapes[] = {{{}, {}},           {{7, 5}, {7, 5}}, {{3, 11}, {}},       {{1}, {3, 11}},
                                             {{6, 7}, {6, 1}},   {{6, 7}, {7}},    {{4, 1, 3}, {5, 1}}, {{0, 3}, {3}},
                                             {{151, 333}, {333}}};
-  std::vector<OpCase> all;
+  std::vector<ComparisonCase> all;
   for (const Comparison& op : kComparisons) {
     for (Dtype dtype : {Dtype::f32, Dtype::i32, Dtype::u8, Dtype::boolean}) {
-      for (const auto& [a, b] : shapes) {
-        // Few different numbers, so that many are equal.
-        const auto in = [&](const Shape& shape) {
-          CaseInput drawn{.type = {dtype, shape}, .low = 0, .high = dtype == Dtype::boolean ? 1.0 : 4.0};
-          for (std::int64_t i = 0; i < shape.num_elements(); ++i) {
-            drawn.values.push_back(static_cast<double>((i * 7 + shape.rank()) % static_cast<int>(drawn.high + 1)));
-          }
-          drawn.differentiable = false;
-          return drawn;
-        };
-        all.push_back({.name = text_of(op.name, "_", dtype_name(dtype), "_", all.size()),
-                       .inputs = {in(a), in(b)},
-                       .build =
-                           [build = op.build](Graph&, const std::vector<Value>& in) {
-                             return std::vector{build(in[0], in[1], Where::here())};
-                           },
-                       .reference =
-                           [apply = op.apply, a = a, b = b](const std::vector<Doubles>& in) {
-                             const Shape out = broadcast_shapes(a, b, "test");
-                             Doubles y(static_cast<std::size_t>(out.num_elements()));
-                             for (std::size_t i = 0; i < y.size(); ++i) {
-                               const auto index = static_cast<std::int64_t>(i);
-                               y[i] = apply(in[0][source_index(index, out, a)], in[1][source_index(index, out, b)]);
-                             }
-                             return std::vector<Doubles>{y};
-                           },
-                       .gradient_outputs = {},
-                       .same_bits_for_any_threads = true});
-      }
+      for (const auto& [a, b] : shapes)
+        all.push_back({text_of(op.name, "_", dtype_name(dtype), "_", all.size()), &op, dtype, a, b});
     }
   }
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Cases, Comparisons, testing::ValuesIn(comparison_cases()), case_name);
+
+OpCase op_case_of(const ComparisonCase& each) {
+  // Few different numbers, so that many are equal.
+  const auto in = [&](const Shape& shape) {
+    CaseInput drawn{.type = {each.dtype, shape}, .low = 0, .high = each.dtype == Dtype::boolean ? 1.0 : 4.0};
+    for (std::int64_t i = 0; i < shape.num_elements(); ++i) {
+      drawn.values.push_back(static_cast<double>((i * 7 + shape.rank()) % static_cast<int>(drawn.high + 1)));
+    }
+    drawn.differentiable = false;
+    return drawn;
+  };
+  OpCase made{.name = each.name, .inputs = {in(each.a), in(each.b)}, .build = {}, .reference = {}};
+  made.build = [of = each.comparison](Graph&, const std::vector<Value>& in) {
+    return std::vector{of->build(in[0], in[1], Where::here())};
+  };
+  made.reference = [each](const std::vector<Doubles>& in) {
+    const Shape out = broadcast_shapes(each.a, each.b, "test");
+    Doubles y;
+    for (std::int64_t i = 0; i < out.num_elements(); ++i) {
+      y.push_back(each.comparison->apply(in[0][source_index(i, out, each.a)], in[1][source_index(i, out, each.b)]));
+    }
+    return std::vector<Doubles>{y};
+  };
+  made.gradient_outputs = {}, made.same_bits_for_any_threads = true;
+  return made;
+}
+
+class Comparisons : public testing::TestWithParam<ComparisonCase> {};
+TEST_P(Comparisons, MatchTheReference) {
+  check(op_case_of(GetParam()));
+}
+INSTANTIATE_TEST_SUITE_P(Cases, Comparisons, testing::ValuesIn(comparison_cases()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(ComparisonSigns, AreTheOperationsWithValuesAndNumbersOnEitherSide) {
   Graph graph;

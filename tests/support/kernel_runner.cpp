@@ -12,10 +12,13 @@ namespace sectionflow::testing_support {
 
 op_cases::CaseDevice test_case_device() {
   if (tests_run_on_a_gpu()) return op_cases::case_device(test_device());
-  return {.make = [](int threads, std::uint64_t order_seed) -> std::shared_ptr<Device> {
+  op_cases::CaseDevice device{.make = [](int threads, std::uint64_t order_seed) -> std::shared_ptr<Device> {
     const EmulatedOrder order(order_seed);
     return make_device(test_device(), threads);
   }};
+  // An emulated GPU has no team.
+  if (!tests_run_on_cpu()) device.team_sizes = {1};
+  return device;
 }
 
 std::string implementation_of(Value value, int threads) {

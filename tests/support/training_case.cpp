@@ -305,7 +305,7 @@ void expect_exact(const TrainingCase& training_case, const TrainOptions& options
   const TrainingRecord whole = record_training(training_case, How::whole, few);
   // Cycles and halves by turns: the random models go both ways with all policies.
   How how = How::sections;
-  for (const OffloadCase& offload_case : offload_cases()) {
+  for (const OffloadCase& offload_case : offload_cases_for(training_case.name)) {
     SCOPED_TRACE(training_case.name + ", " + offload_case.name);
     const auto apart = failure_of([&]() -> std::optional<Failure> {
       const TrainingRecord record = record_training(training_case, how, with_offloads(few, offload_case));

@@ -88,7 +88,7 @@ struct Failure {
 /// what fails can be tried again in a simpler form.
 std::optional<Failure> find_failure(const TrainingCase& training_case, const TrainOptions& options = {});
 
-/// Fails the running test if find_failure finds something, or if some way to offload tensors (offload_cases) gives
+/// Fails the running test if find_failure finds something, or if some way to offload tensors (offload_cases_for) gives
 /// other bytes, breaks a budget, or asks for one that is not the smallest.
 void expect_exact(const TrainingCase& training_case, const TrainOptions& options = {});
 
