@@ -158,9 +158,9 @@ TEST(GradientSums, OfFewerContributionsThanExpectedAreStillOfTheValuesType) {
       Graph graph;
       const Value value = fill(graph, {2}, 1, Dtype::bf16);
       GradientSums sums;
-      for (int i = 0; i < expected; ++i) sums.expect(value);
+      for (int i = 0; i < expected; ++i) sums.expect(value, {});
       EXPECT_FALSE(sums.total(value).valid());
-      for (int i = 0; i < given; ++i) sums.contribute({{value, fill(graph, {2}, i, Dtype::bf16)}}, kNoGroup);
+      for (int i = 0; i < given; ++i) sums.contribute({{value, fill(graph, {2}, i, Dtype::bf16)}}, {});
       EXPECT_EQ(sums.total(value).type().text(), "bf16[2]") << given << " of " << expected;
     }
   }

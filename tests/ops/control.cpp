@@ -63,7 +63,7 @@ OpCase moved_by_cond(Dtype dtype, bool flag) {
         return std::vector{cond(
             known_flag(graph, flag), [&] { return in[0]; }, [&] { return in[1]; })};
       },
-      [=](const std::vector<Doubles>& in) { return std::vector{in[flag ? 0 : 1]}; });
+      [=](const std::vector<Doubles>& in) { return std::vector<Doubles>{in[flag ? 0 : 1]}; });
   if (!is_floating(dtype)) op_case.gradient_outputs = {};
   return op_case;
 }
@@ -83,13 +83,15 @@ TEST_P(CondOfDtypes, MovesElementsAsTheyAre) {
 INSTANTIATE_TEST_SUITE_P(Cases, CondOfDtypes, testing::ValuesIn(moved_cases()), case_name);
 
 OpCase assertion_case(const std::string& name, Shape shape) {
+  CaseInput shown = input(shape);
+  shown.differentiable = false;
   return {.name = name,
-          .inputs = {input(shape), input(shape)},
+          .inputs = {input(shape), shown},
           .build =
               [](Graph&, const std::vector<Value>& in) {
                 return std::vector{assert_that(in[0], equal(in[1], in[1]), {.text = "it is itself", .shown = {in[1]}})};
               },
-          .reference = [](const std::vector<Doubles>& in) { return std::vector{in[0]}; },
+          .reference = [](const std::vector<Doubles>& in) { return std::vector<Doubles>{in[0]}; },
           .tolerance = {.relative = 0, .absolute = 0},
           .dynamic_batch = true,
           .same_bits_for_any_threads = true};
