@@ -138,7 +138,9 @@ void add_elementwise_double_rules(DoubleRules& rules) {
                            "custom_gradient", "branch_value", "assert_that"}) {
     rules[name] = of_one([](double x) { return x; });
   }
-  rules["merge_branches"] = [](const DoubleRequest& r) { return std::vector{r.in(2)[0] != 0 ? r.in(0) : r.in(1)}; };
+  rules["merge_branches"] = [](const DoubleRequest& r) {
+    return std::vector<Doubles>{r.in(2)[0] != 0 ? r.in(0) : r.in(1)};
+  };
   rules["neg"] = of_one([](double x) { return -x; });
   rules["square"] = of_one([](double x) { return x * x; });
   rules["sqrt"] = of_one([](double x) { return std::sqrt(x); });
