@@ -261,7 +261,8 @@ TEST(Cond, FilesWithBranchesOfOthersAreRefused) {
                                                                           {"\"branch\":[3,0]", "SF-E402"},
                                                                           {"\"branch\":[99,1]", "branch"}}) {
     Graph loaded;
-    EXPECT_THAT([&] { load_graph_text(loaded, with(instead)); }, ThrowsMessage<DataError>(HasSubstr(wanted)));
+    const std::string damaged = with(instead);
+    EXPECT_THAT([&] { load_graph_text(loaded, damaged); }, ThrowsMessage<DataError>(HasSubstr(wanted)));
     EXPECT_EQ(loaded.num_nodes(), 0);
   }
 }
