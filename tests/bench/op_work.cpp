@@ -319,76 +319,71 @@ TEST(Flops, OfReductionsAreAnOperationAnElement) {
 TEST(Flops, OfUpdatesAreThoseOfTheirFormulas) {
   const auto each = [](void (*formula)()) { return repeat(50, formula); };
   expect_flops(
-      {{{"apply_sgd", "50"}, {{"apply_sgd", each([] {
-      a - b* c; })}}},
-       {{"apply_momentum", "50"}, {{"apply_momentum", each([] {
-      a - b*(c * d + a); })}}},
+      {{{"apply_sgd", "50"}, {{"apply_sgd", each([] { a - b* c; })}}},
+       {{"apply_momentum", "50"}, {{"apply_momentum", each([] { a - b*(c * d + a); })}}},
        {{"apply_adam", "50"}, {{"apply_adam", each([] {
-      const Counted m = a * b + c * d, v = a * b + c * (d * d);
-      a - b* m / (function(v) + c);
+                                  const Counted m = a * b + c * d, v = a * b + c * (d * d);
+                                  a - b* m / (function(v) + c);
                                 })}}},
        {{"apply_adam_w", "50"}, {{"apply_adam_w", each([] {
-      const Counted m = a * b + c * d, v = a * b + c * (d * d);
-      a* b - b* m / (function(v / d) + c);
+                                    const Counted m = a * b + c * d, v = a * b + c * (d * d);
+                                    a* b - b* m / (function(v / d) + c);
                                   })}}},
-       {{"apply_adagrad", "50"}, {{"apply_adagrad", each([] {
-      a - b* c / (function(a + b * b) + d); })}}},
-       {{"apply_rms_prop", "50"}, {{"apply_rms_prop", each([] {
-      a - b* c / (function(a * b + c * (d * d)) + d); })}},
+       {{"apply_adagrad", "50"}, {{"apply_adagrad", each([] { a - b* c / (function(a + b * b) + d); })}}},
+       {{"apply_rms_prop", "50"}, {{"apply_rms_prop", each([] { a - b* c / (function(a * b + c * (d * d)) + d); })}}},
        {{"apply_lion", "50"}, {{"apply_lion", each([] {
-      larger(larger(a * b + c * d, c), d);
-      a* b - c* d;
-      a* b + c* d;
+                                  larger(larger(a * b + c * d, c), d);
+                                  a* b - c* d;
+                                  a* b + c* d;
                                 })}}}});
 }
 
 TEST(Bytes, AreThoseOfEachOperandAndResultOnce) {
-    const auto bytes = [](const TinyCase& tiny, const std::string& row, Dtype dtype = Dtype::f32) {
-      return rows_of(tiny, dtype).at(row).bytes;
-    };
-    const TinyCase conv2d{
-        "conv2d", "2x5x6x4", {{"filters", "6"}, {"kernel", "3x2"}, {"stride", "2x1"}, {"groups", "2"}}};
-    const double x = 2 * 5 * 6 * 4, w = 3 * 2 * 2 * 6, y = 2 * 3 * 6 * 6;
-    EXPECT_EQ(bytes(conv2d, "conv2d"), 4 * (x + w + y));
-    // Of x, and of w, the shape alone is read.
-    EXPECT_EQ(bytes(conv2d, "gradient conv2d_backward_input"), 4 * (y + w + x));
-    EXPECT_EQ(bytes(conv2d, "gradient conv2d_backward_filter"), 4 * (y + x + w));
-    EXPECT_EQ(bytes(conv2d, "conv2d", Dtype::bf16), 2 * (x + w + y));
-    EXPECT_EQ(bytes({"matmul", "5x7", {{"columns", "3"}}}, "matmul"), 4 * (35 + 21 + 15));
-    EXPECT_EQ(bytes({"relu", "3x7"}, "relu"), 4 * 2 * 21);
-    EXPECT_EQ(bytes({"relu", "3x7"}, "gradient relu_grad"), 4 * 3 * 21);
-    EXPECT_EQ(bytes({"add", "3x7"}, "add"), 4 * 3 * 21);
-    EXPECT_EQ(bytes({"cast", "3x7"}, "cast"), 4 * 21 + 2 * 21);
-    EXPECT_EQ(bytes({"reduce_sum", "3x4x5"}, "reduce"), 4 * (60 + 12));
-    // x, scale, shift; y, mean, 1 / deviation.
-    EXPECT_EQ(bytes({"layer_norm", "4x7"}, "layer_norm"), 4 * (28 + 7 + 7 + 28 + 4 + 4));
-    // In training the running statistics are not read.
-    EXPECT_EQ(bytes({"batch_norm", "3x4x5"}, "batch_norm"), 4 * (60 + 5 + 5 + 60 + 5 + 5));
-    // An index of one byte an output.
-    const TinyCase max_pool{"max_pool2d", "2x6x8x3", {{"kernel", "2"}, {"padding", "valid"}}};
-    EXPECT_EQ(bytes(max_pool, "max_pool2d"), 4 * (288 + 72) + 72);
-    EXPECT_EQ(bytes(max_pool, "gradient max_pool2d_grad"), 4 * (288 + 72) + 72);
+  const auto bytes = [](const TinyCase& tiny, const std::string& row, Dtype dtype = Dtype::f32) {
+    return rows_of(tiny, dtype).at(row).bytes;
+  };
+  const TinyCase conv2d{"conv2d", "2x5x6x4", {{"filters", "6"}, {"kernel", "3x2"}, {"stride", "2x1"}, {"groups", "2"}}};
+  const double x = 2 * 5 * 6 * 4, w = 3 * 2 * 2 * 6, y = 2 * 3 * 6 * 6;
+  EXPECT_EQ(bytes(conv2d, "conv2d"), 4 * (x + w + y));
+  // Of x, and of w, the shape alone is read.
+  EXPECT_EQ(bytes(conv2d, "gradient conv2d_backward_input"), 4 * (y + w + x));
+  EXPECT_EQ(bytes(conv2d, "gradient conv2d_backward_filter"), 4 * (y + x + w));
+  EXPECT_EQ(bytes(conv2d, "conv2d", Dtype::bf16), 2 * (x + w + y));
+  EXPECT_EQ(bytes({"matmul", "5x7", {{"columns", "3"}}}, "matmul"), 4 * (35 + 21 + 15));
+  EXPECT_EQ(bytes({"relu", "3x7"}, "relu"), 4 * 2 * 21);
+  EXPECT_EQ(bytes({"relu", "3x7"}, "gradient relu_grad"), 4 * 3 * 21);
+  EXPECT_EQ(bytes({"add", "3x7"}, "add"), 4 * 3 * 21);
+  EXPECT_EQ(bytes({"cast", "3x7"}, "cast"), 4 * 21 + 2 * 21);
+  EXPECT_EQ(bytes({"reduce_sum", "3x4x5"}, "reduce"), 4 * (60 + 12));
+  // x, scale, shift; y, mean, 1 / deviation.
+  EXPECT_EQ(bytes({"layer_norm", "4x7"}, "layer_norm"), 4 * (28 + 7 + 7 + 28 + 4 + 4));
+  // In training the running statistics are not read.
+  EXPECT_EQ(bytes({"batch_norm", "3x4x5"}, "batch_norm"), 4 * (60 + 5 + 5 + 60 + 5 + 5));
+  // An index of one byte an output.
+  const TinyCase max_pool{"max_pool2d", "2x6x8x3", {{"kernel", "2"}, {"padding", "valid"}}};
+  EXPECT_EQ(bytes(max_pool, "max_pool2d"), 4 * (288 + 72) + 72);
+  EXPECT_EQ(bytes(max_pool, "gradient max_pool2d_grad"), 4 * (288 + 72) + 72);
 }
 
 TEST(Bytes, OfWhatIsMovedAreThoseThatMove) {
-    const auto bytes = [](const TinyCase& tiny, const std::string& row) { return rows_of(tiny).at(row).bytes; };
-    // The rows that are taken, twice, and the indices.
-    EXPECT_EQ(bytes({"gather", "9x4", {{"indices", "5"}}}, "gather"), 4 * (2 * 20 + 5));
-    EXPECT_EQ(bytes({"gather", "9x4", {{"indices", "5"}}}, "gradient gather_grad"), 4 * (20 + 5 + 36));
-    EXPECT_EQ(bytes({"slice", "4x6"}, "slice"), 4 * 2 * 12);
-    EXPECT_EQ(bytes({"slice", "4x6"}, "gradient slice_grad"), 4 * (12 + 24));
-    EXPECT_EQ(bytes({"concat", "3x4", {{"parts", "3"}, {"axis", "0"}}}, "concat"), 4 * 2 * 36);
-    EXPECT_EQ(bytes({"pad", "2x3x4x5"}, "pad"), 4 * (120 + 2 * 5 * 6 * 5));
-    EXPECT_EQ(bytes({"transpose", "2x3x4x5"}, "transpose"), 4 * 2 * 120);
+  const auto bytes = [](const TinyCase& tiny, const std::string& row) { return rows_of(tiny).at(row).bytes; };
+  // The rows that are taken, twice, and the indices.
+  EXPECT_EQ(bytes({"gather", "9x4", {{"indices", "5"}}}, "gather"), 4 * (2 * 20 + 5));
+  EXPECT_EQ(bytes({"gather", "9x4", {{"indices", "5"}}}, "gradient gather_grad"), 4 * (20 + 5 + 36));
+  EXPECT_EQ(bytes({"slice", "4x6"}, "slice"), 4 * 2 * 12);
+  EXPECT_EQ(bytes({"slice", "4x6"}, "gradient slice_grad"), 4 * (12 + 24));
+  EXPECT_EQ(bytes({"concat", "3x4", {{"parts", "3"}, {"axis", "0"}}}, "concat"), 4 * 2 * 36);
+  EXPECT_EQ(bytes({"pad", "2x3x4x5"}, "pad"), 4 * (120 + 2 * 5 * 6 * 5));
+  EXPECT_EQ(bytes({"transpose", "2x3x4x5"}, "transpose"), 4 * 2 * 120);
 }
 
 TEST(Bytes, OfUpdatesCountVariablesTwice) {
-    const auto bytes = [](const std::string& op) { return rows_of({op, "50"}).at(op).bytes; };
-    // Variable read and written, gradient, learning rate.
-    EXPECT_EQ(bytes("apply_sgd"), 4 * (2 * 50 + 50 + 1));
-    EXPECT_EQ(bytes("apply_momentum"), 4 * (2 * 100 + 50 + 1));
-    // The step counter has eight bytes.
-    EXPECT_EQ(bytes("apply_adam"), 4 * (2 * 150 + 50 + 1) + 8);
+  const auto bytes = [](const std::string& op) { return rows_of({op, "50"}).at(op).bytes; };
+  // Variable read and written, gradient, learning rate.
+  EXPECT_EQ(bytes("apply_sgd"), 4 * (2 * 50 + 50 + 1));
+  EXPECT_EQ(bytes("apply_momentum"), 4 * (2 * 100 + 50 + 1));
+  // The step counter has eight bytes.
+  EXPECT_EQ(bytes("apply_adam"), 4 * (2 * 150 + 50 + 1) + 8);
 }
 
 }  // namespace
