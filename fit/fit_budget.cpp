@@ -36,6 +36,10 @@ FitPlan plan_of(const Session& session, Where where) {
 void save_plan(const Session& session, const std::string& path, Where where) {
   call_at(where, [&] {
     const FitPlan plan = plan_of(session, where);
+    const auto& fitter = dynamic_cast<const ProgramFitter&>(*engine(session).planner());
+    SF_CHECK(plan.num_programs() > 0 || !fitter.has_refused(), ArgumentError,
+             "save_plan: what has been planned for this session does not fit its budgets",
+             hint("the refusal of the step tells what would do: give that much, and plan again"));
     SF_CHECK(plan.num_programs() > 0, ArgumentError, "save_plan: nothing has been planned for this session yet",
              hint("run a step first, or plan one (Session::plan, GraphSectionManager::plan)"));
     write_whole_file(path, plan.text(), "save_plan");

@@ -1,11 +1,9 @@
 #include "fit/fit_list.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "fit/joint_lists.h"
 #include "fit/list_drafts.h"
 #include "fit/make_problem.h"
+#include "fit/search_watch.h"
 #include "planning/frontier.h"
 #include "swap/simulate.h"
 
@@ -42,7 +41,6 @@ class ListFitter::Fitting {
         request_(request),
         profile_(request.profile != nullptr ? *request.profile : nominal_),
         drafts_(tools, request_.policies, profile_),
-        begun_(std::chrono::steady_clock::now()),
         given_(list),
         once_(plans_repeats() && request.least == nullptr ? without_repeats(list) : list) {}
 
@@ -99,7 +97,10 @@ class ListFitter::Fitting {
       least_is_a_floor_ = true;
       return;
     }
-    if (plans_repeats()) recompute();
+    if (plans_repeats()) {
+      recompute();
+      if (!fits(*best_)) recompute_thoroughly();
+    }
     if (request_.may_swap) swap();
     if (may_join()) join();
     // With more device memory less would be off it: all that is known is that neither this budget nor less will do.
@@ -130,7 +131,7 @@ class ListFitter::Fitting {
     options.order_fixed = request_.order_fixed || has_halves || drafts_.has_forced();
     options.effort = request_.effort;
     options.num_rungs = request_.num_rungs;
-    options.progress = [this](int rungs) { tell("budgets searched", rungs, frontier_->num_rungs()); };
+    options.progress = [this](int rungs) { watch_.tell("budgets searched", rungs, frontier_->num_rungs()); };
     frontier_.emplace(problem(), options);
   }
 
@@ -155,7 +156,7 @@ class ListFitter::Fitting {
       std::optional<Candidate> candidate = candidate_of(frontier_->rung(quickest), quickest);
       if (!candidate) continue;
       found = true;
-      tell("lists drafted", highest - fitting + 1, highest + 1);
+      watch_.tell("lists drafted", highest - fitting + 1, highest + 1);
       const bool enough = fits(*candidate);
       offer(std::move(*candidate));
       if (enough) break;
@@ -168,6 +169,23 @@ class ListFitter::Fitting {
       found = true;
       offer(std::move(*candidate));
     }
+  }
+
+  /// A short search finds slower plans, but refuses nothing that the usual one has a plan for. That counts as no
+  /// quicker than what the short one finds for more memory: more is never slower.
+  void recompute_thoroughly() {
+    const std::int64_t usual = planning::default_frontier_effort(problem(), frontier_->num_rungs());
+    if (request_.effort == 0 || request_.effort >= usual) return;
+    FitRequest request = request_;
+    request.effort = 0;
+    request.may_swap = false;
+    if (!thorough_) thorough_ = std::make_unique<Fitting>(given_, tools_, request);
+    FittedList found = thorough_->fitted();
+    if (!fits(found)) return note_least(thorough_->least_device_bytes());
+    int rung = 0;
+    while (!frontier_->rung(rung).plan) ++rung;  // the last one has the list as it is
+    found.seconds = std::max(found.seconds, seconds_of(frontier_->rung(rung)));
+    offer(std::move(found));
   }
 
   /// Where the problem knows a list less well, as one that offloads or has what is fed twice, the rungs above are asked
@@ -252,7 +270,7 @@ class ListFitter::Fitting {
   void swap_rungs() {
     const double once = planning::default_cost(problem());
     for (int start = kStartsOfSwaps - 1; start >= 0; --start) {
-      tell("starts of offloading", kStartsOfSwaps - 1 - start, kStartsOfSwaps);
+      watch_.tell("starts of offloading", kStartsOfSwaps - 1 - start, kStartsOfSwaps);
       swap_rung((frontier_->num_rungs() - 1) * start / kStartsOfSwaps, once);
     }
   }
@@ -289,7 +307,7 @@ class ListFitter::Fitting {
         std::max(joint_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked)), 0);
     for (int rung = highest; rung >= 0; --rung) {
       if (fits(*best_) && best_->seconds <= joint_->least_seconds(rung)) return;
-      tell("budgets searched with copies", highest - rung, highest + 1);
+      watch_.tell("budgets searched with copies", highest - rung, highest + 1);
       const FittedList* list = joint_->list(rung);
       if (list == nullptr) continue;
       Candidate candidate = *list;
@@ -334,29 +352,19 @@ class ListFitter::Fitting {
     return a.device_peak < b.device_peak;
   }
 
-  /// After 1, 2, 4, ... seconds in the log, so that a long search has few lines.
-  void tell(const char* what, int done, int of) {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_;
-    if (passed.count() < next_told_) return;
-    next_told_ = request_.progress ? passed.count() + 1 : 2 * std::max(next_told_, passed.count());
-    if (request_.progress) return request_.progress(what, done, of, passed.count());
-    LOG(INFO) << request_.name << ": " << what << ": " << done << " of at most " << of << ", "
-              << static_cast<int>(passed.count()) << " s";
-  }
-
   PlanningTools& tools_;
   const FitRequest request_;
+  SearchWatch watch_{request_};
   const Profile nominal_ = Profile::nominal();
   const Profile& profile_;
   ListDrafts drafts_;
-  const std::chrono::steady_clock::time_point begun_;  // for what is told alone
-  double next_told_ = 1;                               // seconds
   const InstructionList& given_;
   const InstructionList once_;
   std::optional<FittedList> as_it_is_, as_given_;
   std::optional<ListProblem> problem_;
   std::optional<planning::Frontier> frontier_;
   std::optional<JointLists> joint_;
+  std::unique_ptr<Fitting> thorough_;           // of the usual effort, where less was asked for
   std::map<std::vector<int>, double> seconds_;  // of lists, by their executions
   std::vector<int> quickest_;                   // of rungs
   std::optional<double> least_seconds_;

@@ -131,6 +131,9 @@ FitPlan ProgramFitter::plan() const {
   content.budgets = engine_.budgets();
   content.profile = profile_ == Profile::nominal() ? "nominal" : text_hash(profile_.json());
   content.model = ModelFacts::of(engine_.graph());
+  // Of another model nothing that was given is for this one, and nothing has been planned.
+  if (!given_.empty() && given_.content()->model != content.model) content.programs.clear();
+  std::erase_if(content.programs, [&](const ProgramPlan& each) { return refused_.contains(each.facts.fingerprint); });
   if (restored_) {
     for (const ProgramPlan& plan : restored_->content.programs) {
       const bool is_known = content.find(plan.facts.fingerprint) != nullptr;
@@ -168,7 +171,9 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
   FittedList fitted = fit_list(list, tools, request);
   if (auto plan = described(fitted, written, facts)) {
     planned_.put(*std::move(plan));
+    refused_.erase(facts.fingerprint);
   } else {
+    refused_.insert(facts.fingerprint);
     tools.advice = fitted.others_lack_capacity ? advice_for_other_tiers(engine_.budgets())
                    : !request.may_swap         ? "let values be offloaded too (FitBudgetOptions::may_swap)"
                    : !request.may_recompute    ? "let values be computed again too (FitBudgetOptions::may_recompute)"
@@ -224,12 +229,14 @@ const ProgramPlan* ProgramFitter::given_plan(const ProgramFacts& wanted, const P
 }
 
 /// Checked as if anybody had written it, then placed and held against the budgets as any other.
-InstructionList ProgramFitter::by_given(const ProgramPlan& plan, const WrittenList& written,
-                                        PlanningTools& tools) const {
+InstructionList ProgramFitter::by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools) {
+  refused_.insert(plan.facts.fingerprint);
   const std::string where = "fit_budget: the plan that was given: ";
   InstructionList list = written.list_of(plan, where);
   try {
-    tell_given(plan, written, checked_draft(list, written, tools, profile_), tools);
+    const Draft draft = checked_draft(list, written, tools, profile_);
+    tell_given(plan, written, draft, tools);
+    if (draft.fits) refused_.erase(plan.facts.fingerprint);
   } catch (const InternalError& error) {
     throw DataError(error_text_of(where, plan.facts.name(), " cannot be executed: ", error.message(), plan_anew()),
                     ErrorCode::plan_file);

@@ -40,6 +40,8 @@ class ProgramFitter final : public ProgramPlanner {
   std::optional<Profile> profile() const;
   /// All that is known for this session.
   FitPlan plan() const;
+  /// Whether a program was asked for that neither what was given nor a search has a plan for.
+  bool has_refused() const { return !refused_.empty(); }
 
   InstructionList planned(const InstructionList& written, PlanningTools& tools) override;
   KeptTexts kept() const override;
@@ -64,7 +66,7 @@ class ProgramFitter final : public ProgramPlanner {
   };
 
   const ProgramPlan* given_plan(const ProgramFacts& wanted, const PlanningTools& tools) const;
-  InstructionList by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools) const;
+  InstructionList by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools);
   void tell_given(const ProgramPlan& plan, const WrittenList& written, const Draft& draft, PlanningTools& tools) const;
   std::optional<InstructionList> by_known(ProgramPlan& plan, const WrittenList& written, PlanningTools& tools,
                                           const std::string& whose, std::string& why_not) const;
@@ -86,6 +88,7 @@ class ProgramFitter final : public ProgramPlanner {
   bool has_own_profile_;  // that was given or measured here: that of a checkpoint does not take its place
   FitPlan given_;
   PlanContent planned_;               // what was given, and what was planned here
+  std::set<std::string> refused_;     // fingerprints of programs that no plan is known for that can be executed here
   std::vector<ProgramFacts> served_;  // by the plan that was given
   std::optional<Origin> restored_;    // of a checkpoint
   Replan replan_;

@@ -236,9 +236,34 @@ TEST(SavedPlan, OfAHostMemoryWithoutEndIsReadAgain) {
 }
 
 TEST(SavedPlan, OfAProgramThatNothingFitsIsNotSaved) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("step.plan", "before").string();
   Fitted fitted(case_of({}), checked({}, 1), few({.may_swap = false}));
   EXPECT_FALSE(fitted.plan().fits);
   EXPECT_EQ(plan_of(fitted.session()).num_programs(), 0);
+  EXPECT_THAT([&] { save_plan(fitted.session(), path); },
+              ThrowsMessage<ArgumentError>(AllOf(HasSubstr("SF-E010"), HasSubstr("does not fit its budgets"))));
+  EXPECT_EQ(bytes_of_file(path), "before");
+}
+
+TEST(SavedPlan, ThatWasGivenAndRefusedIsNotSavedAgain) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "step.plan").string();
+  const auto expect_not_saved = [&](Session& session) {
+    EXPECT_THAT([&] { save_plan(session, path); }, ThrowsMessage<ArgumentError>(HasSubstr("save_plan: ")));
+    EXPECT_EQ(folder.num_files(), 0U);
+  };
+  // Another model's.
+  Fitted other(case_of({.features = 16}), budgets_of_plan(), by_text(text_of_plan()));
+  EXPECT_THROW(other.plan(), DataError);
+  expect_not_saved(other.session());
+  // Of more memory: what has been asked for is left out, and what has not is still what was given.
+  SessionOptions less = budgets_of_plan();
+  less.device_memory = less.device_memory.bytes_of(1_GiB) * 3 / 4;
+  Fitted small(case_of({}), less, by_text(text_of_plan()));
+  const int given = plan_of(small.session()).num_programs();
+  ASSERT_FALSE(small.plan().fits);
+  EXPECT_EQ(plan_of(small.session()).num_programs(), given - 1);
 }
 
 }  // namespace
