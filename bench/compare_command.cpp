@@ -170,10 +170,9 @@ void check_files(const Arguments& arguments) {
 /// A plan is for one strategy: others would run it under their names.
 void check_one_plan(const std::vector<std::string>& strategies) {
   check_plans_by_search("--plan", strategies);
-  const auto is_planned = [](const std::string& name) { return name == "auto" || name.starts_with("auto:"); };
-  const auto planned = std::ranges::count_if(strategies, is_planned);
+  const auto planned = std::ranges::count_if(strategies, plans_by_search);
   SF_CHECK(planned == 1, ArgumentError, "--plan is of one strategy, and ", planned, " of --strategies would run by it",
-           hint("compare one of auto, auto:recompute, auto:swap and auto:unsplit with others"));
+           hint("compare one of ", searching_strategies("and"), " with others"));
 }
 
 /// What would only show after training is refused before it.

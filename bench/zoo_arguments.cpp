@@ -98,11 +98,17 @@ float learning_rate_of(const ZooArguments& arguments) {
 ZooModel model_of(const ZooArguments& arguments, const Cut& cut) {
   ZooOptions options = arguments.options;
   const std::vector<std::string> names = zoo_names();
-  const bool is_known = std::find(names.begin(), names.end(), arguments.model) != names.end();
+  if (std::find(names.begin(), names.end(), arguments.model) == names.end()) {
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+    const auto near = nearest_spelling(arguments.model, names);
+    throw ArgumentError(error_text_of("--model: '", arguments.model, "' is no model",
+                                      near ? "; did you mean '" + *near + "'?" : "", hint("there are ", all)));
+  }
   for (const ZooSize& size : zoo_sizes()) {
     const std::int64_t given = options.*size.number;
-    SF_CHECK(!is_known || given == 0 || has_size(arguments.model, size.number), ArgumentError, size.option, " ", given,
-             ": ", arguments.model, " has no such size; it is ", models_with(size), hint("leave it out"));
+    SF_CHECK(given == 0 || has_size(arguments.model, size.number), ArgumentError, size.option, " ", given, ": ",
+             arguments.model, " has no such size; it is ", models_with(size), hint("leave it out"));
   }
   options.cut = cut;
   options.optimizer = optimizer_of(arguments);

@@ -23,13 +23,31 @@ struct Asked {
   const StrategySource& source;
 };
 
+/// What fit_budget may do, by the argument of the strategy.
+struct SearchWay {
+  const char* argument;  ///< nullptr: none
+  bool may_recompute = true, may_swap = true, may_split = true;
+
+  std::string name() const { return argument == nullptr ? "auto" : text_of("auto:", argument); }
+};
+constexpr SearchWay kSearchWays[] = {{nullptr},
+                                     {.argument = "recompute", .may_swap = false},
+                                     {.argument = "swap", .may_recompute = false},
+                                     {.argument = "unsplit", .may_split = false}};
+
 struct Kind {
   const char* name;
-  const char* form;      ///< for people
+  const char* form;      ///< for people; nullptr: the names of kSearchWays
   const char* argument;  ///< one that it may have; nullptr where it has none
   Strategy (*make)(const Asked&);
   bool stands_alone = false;  ///< the argument may be left out
 };
+
+/// "; did you mean 'cuts:auto'?"; empty where its argument is near none of these.
+std::string near_text(const Asked& asked, const std::vector<std::string>& arguments) {
+  const std::optional<std::string> near = nearest_spelling(*asked.argument, arguments);
+  return near ? text_of("; did you mean '", asked.name.substr(0, asked.name.find(':') + 1), *near, "'?") : "";
+}
 
 Strategy whole(const Asked& asked) {
   return {.name = asked.name, .whole_graph = true, .build = asked.source.model(asked.source.cut_of_whole)};
@@ -50,7 +68,8 @@ Strategy cuts(const Asked& asked) {
     const char* const end = asked.argument->data() + asked.argument->size();
     const auto [stop, error] = std::from_chars(asked.argument->data(), end, options.sections);
     SF_CHECK(error == std::errc() && stop == end && options.sections > 0, ArgumentError, "'", asked.name,
-             "' is no strategy; wanted cuts:auto, or a number of sections, as in cuts:4");
+             "' is no strategy", near_text(asked, {"auto"}),
+             "; wanted cuts:auto, or a number of sections, as in cuts:4");
   }
   return {.name = asked.name,
           .build = asked.source.model("placed"),
@@ -75,14 +94,18 @@ Strategy swap(const Asked& asked) {
 
 /// Whatever the planner chooses, or without one of its ways.
 Strategy automatic(const Asked& asked) {
-  const std::string only = asked.argument.value_or("");
-  SF_CHECK(!asked.argument || only == "recompute" || only == "swap" || only == "unsplit", ArgumentError, "'",
-           asked.name, "' is no strategy; wanted auto, auto:recompute, auto:swap or auto:unsplit");
+  std::vector<std::string> arguments;
+  for (const SearchWay& known : kSearchWays) {
+    if (known.argument != nullptr) arguments.emplace_back(known.argument);
+  }
+  const auto way = std::ranges::find(kSearchWays, asked.name, &SearchWay::name);
+  SF_CHECK(way != std::end(kSearchWays), ArgumentError, "'", asked.name, "' is no strategy",
+           near_text(asked, arguments), "; wanted ", searching_strategies("or"));
   Strategy strategy = whole(asked);
   strategy.fit = {.profile = asked.source.profile,
-                  .may_recompute = only != "swap",
-                  .may_swap = only != "recompute",
-                  .may_split = only != "unsplit",
+                  .may_recompute = way->may_recompute,
+                  .may_swap = way->may_swap,
+                  .may_split = way->may_split,
                   .effort = asked.source.effort,
                   .progress = asked.source.on_planning,
                   .plan = asked.source.plan,
@@ -102,8 +125,9 @@ LmsOptions lms_options(const Asked& asked) {
   for (int* const number : numbers) {
     const bool separated = number == numbers.front() || (at < end && *at++ == '/');
     const auto [stop, error] = std::from_chars(at, end, *number);
-    SF_CHECK(separated && error == std::errc(), ArgumentError, "'", asked.name,
-             "' is no strategy; wanted lms:auto, or threshold, ahead, groupby and sync mode, as in lms:20/3/2/0");
+    SF_CHECK(separated && error == std::errc(), ArgumentError, "'", asked.name, "' is no strategy",
+             near_text(asked, {"auto"}),
+             "; wanted lms:auto, or threshold, ahead, groupby and sync mode, as in lms:20/3/2/0");
     at = stop;
   }
   SF_CHECK(at == end, ArgumentError, "'", asked.name, "' is no strategy; wanted four numbers, as in lms:20/3/2/0");
@@ -123,13 +147,17 @@ Strategy lms(const Asked& asked) {
 
 constexpr Kind kKinds[] = {
     {"whole", "whole", nullptr, whole},
-    {"auto", "auto, auto:recompute, auto:swap, auto:unsplit", "recompute", automatic, true},
+    {"auto", nullptr, "recompute", automatic, true},
     {"swap", "swap", nullptr, swap},
     {"lms", "lms:auto, lms:THRESHOLD/AHEAD/GROUPBY/SYNC", "auto", lms},
     {"cuts", "cuts:N, cuts:auto", "auto", cuts},
     {"sections", "sections:N", "blocks", sections},
     {"sections+swap", "sections+swap:N", "blocks", sections_and_swap},
 };
+
+std::string form_of(const Kind& kind) {
+  return kind.form != nullptr ? kind.form : searching_strategies("");
+}
 
 std::string all_forms() {
   std::string all;
@@ -161,7 +189,7 @@ std::string writable(const Kind& kind, const std::string& given) {
 
 std::vector<std::string> strategy_forms() {
   std::vector<std::string> forms;
-  for (const Kind& kind : kKinds) forms.emplace_back(kind.form);
+  for (const Kind& kind : kKinds) forms.push_back(form_of(kind));
   return forms;
 }
 
@@ -174,20 +202,30 @@ Strategy strategy_named(const std::string& name, const StrategySource& source) {
   if (colon != std::string::npos) argument = name.substr(colon + 1);
   const bool takes_it = known->argument != nullptr && argument != "";
   SF_CHECK(argument ? takes_it : known->argument == nullptr || known->stands_alone, ArgumentError, "'", name,
-           "' is no strategy; wanted ", known->form,
+           "' is no strategy; wanted ", form_of(*known),
            known->argument == nullptr ? "" : ", as in " + writable(*known, ""), hint("strategies are ", all_forms()));
   return known->make({name, argument, source});
 }
 
-void check_plans_by_search(const std::string& option, const std::vector<std::string>& names) {
+std::string searching_strategies(const std::string& last) {
   std::string all;
-  for (const std::string& name : names) {
-    if (name.substr(0, name.find(':')) == "auto") return;
-    all.append(all.empty() ? "" : ", ").append(name);
+  for (const SearchWay& way : kSearchWays) {
+    const bool is_last = &way + 1 == std::end(kSearchWays) && !last.empty();
+    all += (all.empty() ? "" : is_last ? " " + last + " " : ", ") + way.name();
   }
-  throw ArgumentError(
-      error_text_of(option, " is of plans that are searched for, and ", all, " takes none",
-                    hint("take the strategy auto, auto:recompute, auto:swap or auto:unsplit, or leave it out")));
+  return all;
+}
+
+bool plans_by_search(const std::string& name) {
+  return name.substr(0, name.find(':')) == kSearchWays[0].name();
+}
+
+void check_plans_by_search(const std::string& option, const std::vector<std::string>& names) {
+  if (std::ranges::any_of(names, plans_by_search)) return;
+  std::string all;
+  for (const std::string& name : names) all.append(all.empty() ? "" : ", ").append(name);
+  throw ArgumentError(error_text_of(option, " is of plans that are searched for, and ", all, " takes none",
+                                    hint("take the strategy ", searching_strategies("or"), ", or leave it out")));
 }
 
 std::string first_cut(const std::vector<std::string>& names) {

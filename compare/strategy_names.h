@@ -33,6 +33,11 @@ struct StrategySource {
 /// Throws: ArgumentError naming the nearest spelling and all forms; what the model throws.
 Strategy strategy_named(const std::string& name, const StrategySource& source);
 
+/// The strategies that fit_budget plans for, in a sentence: "auto, auto:recompute, auto:swap or auto:unsplit", of which
+/// `last` is the "or"; empty: by commas alone.
+std::string searching_strategies(const std::string& last);
+/// Whether a strategy of that name, if there is one, is among them.
+bool plans_by_search(const std::string& name);
 /// Refuses `option`, which is about plans of fit_budget, where that plans for none of these strategies. Throws:
 /// ArgumentError.
 void check_plans_by_search(const std::string& option, const std::vector<std::string>& names);

@@ -10,6 +10,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 /// Builds nothing, but notes the cuts that were asked for.
 struct Cuts {
@@ -73,6 +74,7 @@ TEST(StrategyNames, CutsArePlacedInAModelThatIsBuiltWithoutSections) {
   for (const char* name : {"cuts:0", "cuts:-1", "cuts:2x", "cuts:blocks", "cuts:"}) {
     EXPECT_THAT(message_for(name), HasSubstr("is no strategy")) << name;
   }
+  EXPECT_THAT(message_for("cuts:atuo"), HasSubstr("did you mean 'cuts:auto'?"));
   EXPECT_THAT(message_for("cuts"), HasSubstr("wanted cuts:N, cuts:auto, as in cuts:auto"));
 }
 
@@ -90,6 +92,9 @@ TEST(StrategyNames, AutoStandsAloneOrSaysOfWhichKind) {
   EXPECT_THAT(message_for("auto:both"), HasSubstr("auto:recompute, auto:swap or auto:unsplit"));
   EXPECT_THAT(message_for("auto:"), HasSubstr("'auto:' is no strategy"));
   EXPECT_THAT(message_for("autos"), HasSubstr("did you mean 'auto'?"));
+  EXPECT_THAT(message_for("auto:recomput"), HasSubstr("did you mean 'auto:recompute'?"));
+  EXPECT_THAT(message_for("auto:unsplitt"), HasSubstr("did you mean 'auto:unsplit'?"));
+  EXPECT_THAT(message_for("auto:both"), Not(HasSubstr("did you mean")));
 }
 
 TEST(StrategyNames, MisspellingsAreToldTheNearestAndAll) {
@@ -101,6 +106,17 @@ TEST(StrategyNames, MisspellingsAreToldTheNearestAndAll) {
   EXPECT_THAT(message_for("wholle:4"), HasSubstr("did you mean 'whole'?"));
   EXPECT_THAT(message_for("magic"), AllOf(HasSubstr("'magic' is no strategy"), HasSubstr("sections:N")));
   EXPECT_THAT(message_for(""), HasSubstr("'' is no strategy"));
+}
+
+TEST(StrategyNames, ThatPlanBySearchAreThoseOfFitBudget) {
+  Cuts cuts;
+  EXPECT_EQ(searching_strategies("or"), "auto, auto:recompute, auto:swap or auto:unsplit");
+  EXPECT_EQ(searching_strategies(""), "auto, auto:recompute, auto:swap, auto:unsplit");
+  EXPECT_THAT(strategy_forms(), testing::Contains(searching_strategies("")));
+  for (const char* name : {"whole", "auto", "auto:recompute", "auto:swap", "auto:unsplit", "swap", "lms:auto",
+                           "cuts:auto", "sections:2", "sections+swap:2"}) {
+    EXPECT_EQ(plans_by_search(name), strategy_named(name, {.model = cuts.model}).fit.has_value()) << name;
+  }
 }
 
 TEST(StrategyNames, ArgumentsAreNeitherMissingNorTooMany) {
@@ -121,6 +137,7 @@ TEST(StrategyNames, LmsHasFourNumbersOrNone) {
     EXPECT_THAT(message_for(name), HasSubstr("is no strategy")) << name;
   }
   EXPECT_THAT(message_for("lms"), HasSubstr("wanted lms:auto"));
+  EXPECT_THAT(message_for("lms:auot"), HasSubstr("did you mean 'lms:auto'?"));
   EXPECT_THAT(message_for("lms:0/3/2/0"), HasSubstr("SF-E110")) << "as Lms says it";
 }
 
