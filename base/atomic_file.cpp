@@ -1,9 +1,14 @@
 #include "base/atomic_file.h"
 
+#include <dirent.h>
+#include <sys/file.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <memory>
+#include <string_view>
 #include <utility>
 
 #include "base/bytes.h"
@@ -14,6 +19,48 @@ namespace sectionflow {
 namespace {
 
 constexpr mode_t kPermissions = 0777;
+
+/// The file that is written for one of this name: a name that only just fits has one whose name fits, too.
+std::string name_of_sibling(const std::string& name, std::string_view ending) {
+  return name.substr(0, std::min(name.size(), NAME_MAX - ending.size())).append(ending);
+}
+
+/// ".tmp-123-0" of such a name; empty of any other.
+std::string_view ending_of_sibling(std::string_view name) {
+  const std::size_t at = name.rfind(".tmp-");
+  if (at == std::string_view::npos) return {};
+  const std::string_view numbers = name.substr(at + 5);
+  const std::size_t between = numbers.find('-');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  if (between == std::string_view::npos || !is_number(numbers.substr(0, between))) return {};
+  return is_number(numbers.substr(between + 1)) ? name.substr(at) : std::string_view();
+}
+
+/// Whether a descriptor is of what the folder has under that name.
+bool has_name(int descriptor, int folder, const std::string& name) {
+  struct stat own {};
+  struct stat there {};
+  return fstat(descriptor, &own) == 0 && fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+}
+
+bool lock_sibling(int descriptor) {
+  return uninterrupted([&] { return flock(descriptor, LOCK_EX | LOCK_NB); }) == 0;
+}
+
+/// Whoever writes a sibling has its lock, which goes with the process: what can be locked is left from one that was
+/// killed. It is removed; where that fails, or nothing can be locked, it stays.
+void remove_left_sibling(int folder, const std::string& name) {
+  const int left =
+      uninterrupted([&] { return openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); });
+  if (left < 0) return;
+  struct stat status {};
+  const bool is_left = fstat(left, &status) == 0 && S_ISREG(status.st_mode) && lock_sibling(left);
+  if (is_left && has_name(left, folder, name)) unlinkat(folder, name.c_str(), 0);
+  close(left);
+}
 
 }  // namespace
 
@@ -40,7 +87,7 @@ const char* advice_for(int error_number) {
   }
 }
 
-void AtomicFile::Folder::reset(int descriptor) {
+void AtomicFile::Descriptor::reset(int descriptor) {
   if (descriptor_ >= 0) close(descriptor_);
   descriptor_ = descriptor;
 }
@@ -82,6 +129,23 @@ void AtomicFile::enter_folder_of(const std::filesystem::path& path) {
   name_ = path.has_filename() ? path.filename().string() : std::string(".");
 }
 
+/// Those of writers that were killed.
+void AtomicFile::remove_left_siblings() const {
+  const int folder =
+      uninterrupted([&] { return openat(folder_.descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (folder < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> names(fdopendir(folder), closedir);
+  if (names == nullptr) {
+    close(folder);
+    return;
+  }
+  while (const dirent* const entry = readdir(names.get())) {
+    const std::string name = entry->d_name;
+    const std::string_view ending = ending_of_sibling(name);
+    if (!ending.empty() && name == name_of_sibling(name_, ending)) remove_left_sibling(folder, name);
+  }
+}
+
 /// To where the name leads, link after link; a name that nothing has is its own end.
 void AtomicFile::follow_links() {
   constexpr int kMostLinks = 40;  // as the kernel's
@@ -98,17 +162,22 @@ void AtomicFile::follow_links() {
 }
 
 void AtomicFile::create_sibling(mode_t mode) {
-  // A sibling of the same name may be left from a process that was killed; the next number is free.
+  remove_left_siblings();
+  // A sibling of the same name may be another's, in a process of the same number elsewhere; the next number is free.
   constexpr int kMaxAttempts = 1000;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    const std::string ending = text_of(".tmp-", getpid(), '-', attempt);
-    // A name that only just fits has a sibling whose name fits, too.
-    temporary_ = name_.substr(0, std::min(name_.size(), NAME_MAX - ending.size())) + ending;
+    temporary_ = name_of_sibling(name_, text_of(".tmp-", getpid(), '-', attempt));
     descriptor_ = uninterrupted([&] {
       return openat(folder_.descriptor(), temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     });
-    if (descriptor_ >= 0) return;
-    if (errno != EEXIST) break;
+    if (descriptor_ >= 0) {
+      // Before it is locked somebody may take it for left, and remove it.
+      const bool may_be_taken = !lock_sibling(descriptor_) && errno == EWOULDBLOCK;
+      if (!may_be_taken && has_name(descriptor_, folder_.descriptor(), temporary_)) return;
+      close(std::exchange(descriptor_, -1));
+    } else if (errno != EEXIST) {
+      break;
+    }
   }
   fail("the temporary file beside it cannot be created", errno);
 }
@@ -146,6 +215,9 @@ void AtomicFile::write(const void* bytes, std::size_t num_bytes) {
 void AtomicFile::commit() {
   if (uninterrupted([&] { return calls_.fsync(descriptor_); }) != 0)
     fail("its bytes cannot be flushed to the disk", errno);
+  // Another descriptor keeps the lock until it has its name.
+  Descriptor locked;
+  locked.reset(fcntl(descriptor_, F_DUPFD_CLOEXEC, 0));
   // After close() the descriptor is gone even where close() reports an error.
   const int closed = calls_.close(std::exchange(descriptor_, -1));
   if (closed != 0 && errno != EINTR) fail("it cannot be closed", errno);

@@ -34,10 +34,11 @@ struct FileCalls {
 
 /// A file that appears whole or not at all. The bytes go to a temporary sibling (`<path>.tmp-<pid>-<n>`, created new;
 /// of a name that leaves no room for that, the beginning); `commit()` puts it in the place of `path`. Until then, and
-/// on every failure, what was at `path` stays as it was. A file that is replaced hands on its mode, and its owner and
-/// group where the system lets it; a new one gets what the umask leaves of 0666. Where `path` is a symbolic link, the
-/// file it points to is the one that is meant: the link stays. Other names of a replaced file (hard links) keep the old
-/// bytes. Names are looked up in the file's folder, which stays open, so that a path may be as long as the system
+/// on every failure, what was at `path` stays as it was. Siblings of the same file that nobody has the lock of (flock)
+/// are left from writers that were killed: they are removed. A file that is replaced hands on its mode, and its owner
+/// and group where the system lets it; a new one gets what the umask leaves of 0666. Where `path` is a symbolic link,
+/// the file it points to is the one that is meant: the link stays. Other names of a replaced file (hard links) keep the
+/// old bytes. Names are looked up in the file's folder, which stays open, so that a path may be as long as the system
 /// takes. Owns: the sibling, which is removed unless committed.
 class AtomicFile {
  public:
@@ -56,13 +57,13 @@ class AtomicFile {
   void commit();
 
  private:
-  /// A descriptor. Owns: it.
-  class Folder {
+  /// Of a folder, at first that of the process. Owns: it.
+  class Descriptor {
    public:
-    Folder() = default;
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    ~Folder() { reset(-1); }
+    Descriptor() = default;
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() { reset(-1); }
     void reset(int descriptor);
     int descriptor() const { return descriptor_; }
 
@@ -73,12 +74,13 @@ class AtomicFile {
   void enter_folder_of(const std::filesystem::path& path);
   void follow_links();
   void create_sibling(mode_t mode);
+  void remove_left_siblings() const;
   void take_over(const struct stat& replaced);
   [[noreturn]] void fail(const std::string& step, int error_number) const;
 
   std::string what_;
   std::string given_;  // the caller's path
-  Folder folder_;      // behind all links
+  Descriptor folder_;  // behind all links
   std::string name_;   // the file's there
   std::string temporary_;
   FileCalls calls_;

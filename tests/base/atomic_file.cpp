@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -264,6 +266,44 @@ TEST(AtomicFile, LeavesTheOldFileWhereItIsNotCommitted) {
   { AtomicFile(path, "save").write("new", 3); }
   EXPECT_EQ(bytes_of_file(path), "old");
   EXPECT_EQ(folder.num_files(), 1U);
+}
+
+TEST(AtomicFile, WhatAKilledWriterHasLeftGoesWithTheNextOneOfTheSameFile) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "saved", longest = folder.path() / std::string(NAME_MAX, 'n');
+  for (const fs::path& each : {path, longest}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      AtomicFile file(each, "save");
+      file.write("half", 4);
+      kill(getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(folder.num_files(), each == path ? 1U : 2U) << "of the one that was killed, and of the file before";
+    write_whole_file(each, "whole", "save");
+    EXPECT_EQ(bytes_of_file(each), "whole");
+  }
+  EXPECT_EQ(folder.num_files(), 2U) << "the two files";
+}
+
+TEST(AtomicFile, WhatIsBeingWrittenAndWhatIsCalledOtherwiseStays) {
+  const TemporaryFolder folder;
+  for (const char* name : {"saved.tmp-12", "saved.tmp-12-x", "saved.tmp-", "saved.tmp--1", "other.tmp-12-0",
+                           "saved.more.tmp-12-0", "tmp-12-0"}) {
+    folder.file(name, "mine");
+  }
+  fs::create_directory(folder.path() / "saved.tmp-12-1");
+  fs::create_symlink(folder.path() / "other.tmp-12-0", folder.path() / "saved.tmp-12-2");
+  AtomicFile first(folder.path() / "saved", "save"), second(folder.path() / "saved", "save");
+  first.write("one", 3);
+  second.write("two", 3);
+  EXPECT_EQ(folder.num_files(), 11U);
+  second.commit();
+  first.commit();
+  EXPECT_EQ(bytes_of_file(folder.path() / "saved"), "one");
+  EXPECT_EQ(folder.num_files(), 10U);
 }
 
 TEST(WholeFile, AppearsInAFolderThatIsMadeOrInThatOfTheProcess) {

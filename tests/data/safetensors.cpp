@@ -358,6 +358,7 @@ TEST(Safetensors, LeftoverOfAKilledWriterIsNoObstacle) {
   folder.file("f.safetensors.tmp-" + std::to_string(getpid()) + "-0", "leftover");
   write_safetensors(folder.path() / "f.safetensors", views_of(small_tensors()));
   EXPECT_EQ(read_safetensors(folder.path() / "f.safetensors").tensors.size(), 2U);
+  EXPECT_EQ(folder.num_files(), 1U);
 }
 
 TEST(Safetensors, NamesThatTheFormatForbidsAreRefused) {
