@@ -17,25 +17,39 @@ constexpr std::size_t kMostOutliers = 1000;
 /// Below this share of the mean a deviation is noise of rounding.
 constexpr double kLeastDeviation = 1e-3;
 
+ValueChecks with_those_of(const FiniteCheckOptions& options, ValueChecks checks) {
+  checks.nan |= options.nan;
+  checks.infinity |= options.infinity;
+  return checks;
+}
+
 }  // namespace
 
 void FiniteCheck::on_begin(const TrainerState& state) {
+  is_looking_ = false;
   before_ = state.session.value_checks();
 }
 
 void FiniteCheck::on_step_begin(const TrainerState& state, Feeds&) {
   is_looking_ = looks_behind(state.step);
-  if (!is_looking_) return;
   // Beside what others look for.
-  ValueChecks checks = state.session.value_checks();
-  checks.nan |= options_.nan;
-  checks.infinity |= options_.infinity;
-  state.session.set_value_checks(checks);
+  if (is_looking_) state.session.set_value_checks(with_those_of(options_, state.session.value_checks()));
 }
 
 void FiniteCheck::on_step(const TrainerState& state) {
   // Evaluations between two steps that are looked at are looked at as well.
-  if (std::exchange(is_looking_, false) && !looks_behind(state.step)) state.session.set_value_checks(before_);
+  if (!is_looking_ || looks_behind(state.step)) return;
+  is_looking_ = false;
+  ValueChecks checks = before_;
+  if (state.run != nullptr) {
+    for (const Callback* callback : state.run->callbacks()) {
+      const auto* const other = dynamic_cast<const FiniteCheck*>(callback);
+      // Whether its on_step has been called or not.
+      const bool goes_on = other != nullptr && other->is_looking_ && other->looks_behind(state.step);
+      if (goes_on) checks = with_those_of(other->options_, checks);
+    }
+  }
+  state.session.set_value_checks(checks);
 }
 
 bool FiniteCheck::looks_behind(std::int64_t step) const {

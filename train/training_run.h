@@ -21,6 +21,8 @@ class TrainingRun {
   History train();
 
   TrainerCore& core() { return core_; }
+  /// Those that take part.
+  const std::vector<Callback*>& callbacks() const { return options_.callbacks; }
 
   // What callbacks ask of it, by TrainerState.
   void stop(const std::string& why);

@@ -350,6 +350,31 @@ TEST(FiniteCheck, LooksWhereAnyOfThemIsToLook) {
   }
 }
 
+TEST(FiniteCheck, LooksAtEvaluationsBetweenItsStepsWhenAnotherHasEnded) {
+  for (const bool is_reversed : {false, true}) {
+    SmallTraining training(false);
+    FunctionBatches source(small_batch), validation(small_batch);
+    FiniteCheck early({.infinity = false, .last_step = 2}), late({.last_step = 4});
+    std::vector<std::string> looked_for;
+    Hooks hooks;
+    hooks.evaluation = [&](const TrainerState& state, const Logs&) {
+      const ValueChecks& checks = state.session.value_checks();
+      looked_for.push_back(text_of(checks.nan ? "n" : "", checks.infinity ? "i" : ""));
+    };
+    std::vector<Callback*> callbacks{&training.rate, &hooks, &early, &late};
+    if (is_reversed) std::swap(callbacks[2], callbacks[3]);
+    for (int fit = 0; fit < 2; ++fit) {
+      training.trainer.fit(source,
+                           {.steps = 7, .validation = &validation, .validate_every_steps = 1, .callbacks = callbacks});
+      // Behind step 5 none is between two of its steps.
+      const std::vector<std::string> none(7, "");
+      EXPECT_EQ(looked_for, fit > 0 ? none : (std::vector<std::string>{"ni", "ni", "ni", "ni", "", "", ""}));
+      looked_for.clear();
+      EXPECT_FALSE(training.session.value_checks().any());
+    }
+  }
+}
+
 TEST(LoggedNumbers, OfTheNameOfAnEvaluationsGiveWayToIts) {
   SmallTraining training(false);
   FunctionBatches source(small_batch), test(small_batch);
