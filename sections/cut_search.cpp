@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -21,8 +22,6 @@ constexpr int kMostMoves = 96;
 constexpr double kSlacks[] = {0, 0.01, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16};
 /// Capacities for which cuts are looked for, each lower than the one before.
 constexpr int kRungs = 48;
-/// Of sums of the same seconds.
-constexpr double kRounding = 1e-9;
 
 class CutSearch {
  public:
@@ -46,15 +45,15 @@ class CutSearch {
     const FoundCut whole = of({});
     if (whole.fits) return whole;
     FoundCut best = whole;
+    std::vector<std::pair<double, Borders>> cuts;
     for (const Borders& borders : ladder()) {
-      if (cutter().peak_of(borders) > estimated_capacity()) continue;
-      // None further down computes again for less long.
-      const double least = whole.seconds + cutter().again_seconds_of(borders);
-      if (best.fits && best.seconds <= least * (1 + kRounding)) break;
-      const FoundCut& found = of(borders);
-      if (found.fits) take_quicker(found, best);
+      if (cutter().peak_of(borders) <= estimated_capacity()) cuts.emplace_back(seconds_of(borders), borders);
     }
-    return best.fits ? best : improved(lowest_start(), true);
+    std::ranges::stable_sort(cuts, {}, &std::pair<double, Borders>::first);
+    for (std::size_t i = 0; i < cuts.size() && !best.fits; ++i) take_quicker(of(cuts[i].second), best);
+    if (best.fits && best.seconds <= least_improved_seconds()) return best;
+    const FoundCut lowest = improved(lowest_start(), &best);
+    return best.fits ? best : lowest;
   }
 
   FoundCut lowest() { return improved(lowest_start()); }
@@ -93,15 +92,43 @@ class CutSearch {
     return static_cast<std::int64_t>(capacity + capacity / 10);
   }
 
-  /// Of the cuts that are estimated to take least, the lowest: whatever the budget is, improving begins with it.
-  FoundCut lowest_start() {
-    const Borders lowest = cutter().lowest_peak();
-    const std::int64_t most = cutter().peak_of(lowest) + cutter().peak_of(lowest) / 8;
-    FoundCut start = of(lowest);
-    for (const Borders& borders : ladder()) {
-      if (cutter().peak_of(borders) <= most) take_lower(of(borders), start);
+  /// The cuts that are estimated to take least.
+  std::vector<Borders> lowest_cuts() {
+    std::vector<Borders> cuts = {cutter().lowest_peak()};
+    const std::int64_t most = cutter().peak_of(cuts.front()) + cutter().peak_of(cuts.front()) / 8;
+    for (Borders& borders : ladder()) {
+      if (cutter().peak_of(borders) <= most) cuts.push_back(std::move(borders));
     }
+    return cuts;
+  }
+
+  /// Of these the lowest: whatever the budget is, improving begins with it.
+  FoundCut lowest_start() {
+    const std::vector<Borders> cuts = lowest_cuts();
+    FoundCut start = of(cuts.front());
+    for (const Borders& borders : cuts) take_lower(of(borders), start);
     return start;
+  }
+
+  /// What no cut that improving comes to is quicker than; one that is would be none that takes least memory. Whatever
+  /// the budget is: where a cut is as quick, none of a smaller budget is quicker, and improving need not be tried.
+  double least_improved_seconds() {
+    double quickest = std::numeric_limits<double>::infinity();
+    for (const Borders& borders : lowest_cuts()) quickest = std::min(quickest, seconds_of(borders));
+    const double whole = of({}).seconds;
+    return whole + (quickest - whole) / 2;
+  }
+
+  /// As FoundCut::seconds, of a cut that need not be placed in memory.
+  double seconds_of(const Borders& borders) {
+    const auto known = trials_.find(borders);
+    if (known != trials_.end() || tools_.variables().host_end_bytes > 0) return of(borders).seconds;
+    const auto [seconds, is_new] = seconds_.try_emplace(borders, 0);
+    if (is_new) {
+      const Schedule schedule = tools_.prepared(list_of(borders));
+      seconds->second = simulate(schedule, times_.of(schedule), times_.drags_of(schedule)).seconds;
+    }
+    return seconds->second;
   }
 
   const planning::Cutter& cutter() {
@@ -112,10 +139,11 @@ class CutSearch {
     return *cutter_;
   }
 
-  Draft drafted(const Borders& borders) {
+  InstructionList list_of(const Borders& borders) {
     graph_.set_groups(groups_of_cut(request_.place_of, borders, request_.first_group));
-    return tools_.draft(write_section_schedule(tools_.graph(), cycle_of_cut(request_, borders.size() + 1)).list);
+    return write_section_schedule(tools_.graph(), cycle_of_cut(request_, borders.size() + 1)).list;
   }
+  Draft drafted(const Borders& borders) { return tools_.draft(list_of(borders)); }
 
   const FoundCut& of(const Borders& borders) { return trial(borders).cut; }
   const Trial& trial(const Borders& borders) {
@@ -156,22 +184,29 @@ class CutSearch {
     if (is_lower(found, best)) best = found;
   }
   static void take_quicker(const FoundCut& found, FoundCut& best) {
-    if (!best.fits || found.seconds < best.seconds) best = found;
+    if (found.fits && (!best.fits || found.seconds < best.seconds)) best = found;
   }
 
   /// Moves borders as long as that makes the fullest section smaller, or of those that are as full the next one. Which
-  /// cuts are tried depends on nothing but the first one.
-  FoundCut improved(FoundCut best, bool until_it_fits = false) {
+  /// cuts are tried depends on nothing but the first one. `quickest`: becomes the quickest of them, where it does not
+  /// fit or is slower.
+  FoundCut improved(FoundCut best, FoundCut* quickest = nullptr) {
+    const double least_seconds = quickest != nullptr ? least_improved_seconds() : 0;
     Borders at = best.borders;
+    if (quickest != nullptr) take_quicker(best, *quickest);
     std::set<Borders> tried = {at};
     int moves = 0;
     for (bool changed = true; changed;) {
       changed = false;
       for (const Borders& next : neighbours(at)) {
-        if (moves >= kMostMoves || (until_it_fits && best.fits)) return best;
+        if (moves >= kMostMoves) return best;
         if (!tried.insert(next).second) continue;
         ++moves;
-        take_lower(of(next), best);
+        const FoundCut& found = of(next);
+        if (found.seconds >= least_seconds) {
+          take_lower(found, best);
+          if (quickest != nullptr) take_quicker(found, *quickest);
+        }
         if (trial(next).sorted() >= trial(at).sorted()) continue;
         at = next;
         changed = true;
@@ -243,6 +278,7 @@ class CutSearch {
   StepTimes times_;
   std::optional<planning::Cutter> cutter_;
   std::map<Borders, Trial> trials_;
+  std::map<Borders, double> seconds_;  // of cuts that have not been tried
 };
 
 }  // namespace

@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <set>
+
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/layout.h"
 #include "graph/ops/matmul.h"
 #include "sections/forward_places.h"
 #include "tests/sections/image_nets.h"
+#include "tests/support/budget_grid.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/training_spec.h"
 
@@ -267,6 +271,42 @@ TEST(PlacedCuts, BelongTogetherAsScopesWouldHaveItToo) {
   }
   EXPECT_GE(static_cast<int>(num_operations), forward_places(placed.graph, placed.net.loss).num_places());
   for (Value variable : placed.graph.values(kTrainableVariables)) EXPECT_NE(variable.node().group(), kNoGroup);
+}
+
+TEST(PlacedCuts, OfMoreMemoryAreNeverPredictedToBeSlower) {
+  for (const int layers : {4, 6, 9}) {
+    const auto placed = [&](std::size_t budget) {
+      Graph graph;
+      GraphSectionManager manager(graph);
+      const Inputs in(graph);
+      const Value loss = deep_loss(in, layers);
+      manager.place_cuts(within(budget));
+      manager.add_training_ops(Adam{.learning_rate = 1e-2F}, loss);
+      manager.prepare_training();
+      manager.set_section_options({.borders = BorderPolicy::automatic});
+      Session session(graph, {.device_memory = budget, .threads = 1});
+      FeedStore store;
+      return manager.plan(session, {loss}, types_of(in.feeds()(0, store)));
+    };
+    std::size_t least = 0;
+    try {
+      (void)placed(1);
+    } catch (const BudgetError& error) {
+      least = error.minimum_bytes;
+    }
+    const std::size_t whole = placed(1_GiB).planned_peak_bytes;
+    double before = std::numeric_limits<double>::infinity();
+    std::set<double> seen;
+    for (const std::size_t budget : even_steps(least, whole, 50)) {
+      SCOPED_TRACE(text_of(layers, " layers, ", budget, " bytes of ", least, " to ", whole));
+      const ProgramReport report = placed(budget);
+      EXPECT_TRUE(report.fits);
+      EXPECT_LE(report.predicted_seconds, before * (1 + 1e-12));
+      before = report.predicted_seconds;
+      seen.insert(before);
+    }
+    EXPECT_GT(seen.size(), 3U) << "shows nothing";
+  }
 }
 
 // ---- What is refused leaves everything as it was.
