@@ -4,7 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -16,22 +16,23 @@
 namespace {
 
 using namespace sectionflow;
-
-constexpr const char* kLicence = "/usr/share/common-licenses/GPL-3";  // every Debian machine has it
+constexpr const char* kLicenceFolder = "/usr/share/common-licenses";  // every Debian machine has it
 constexpr std::int64_t kLongest = 80, kBatch = 8, kWidth = 64, kSteps = 300, kBlocks = 4;
 
 /// The characters of each line and its end, filled up to kLongest + 1 with zeros, which no text has.
-Dataset lines_of(const char* path) {
-  std::vector<std::int32_t> tokens;
-  std::ifstream text(path);
-  for (std::string line; std::getline(text, line);) {
-    if (line.empty()) continue;
-    line = line.substr(0, kLongest) + '\n';
-    line.resize(kLongest + 1);
-    for (const std::int32_t token : Vocabulary::of_bytes().tokens_of(line)) tokens.push_back(token);
+Dataset lines_of(const std::filesystem::path& path) {
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path));
+  const Example whole = text_source({path}, Vocabulary::of_bytes(), {.window = size - 1})->at(0);
+  std::vector<std::int32_t> lines, line;
+  for (const std::int32_t token : whole.at("inputs").values<std::int32_t>()) {
+    if (std::ssize(line) <= kLongest) line.push_back(token);
+    if (token != '\n') continue;
+    line.resize(line.size() > 1 ? kLongest + 1 : 0);
+    lines.insert(lines.end(), line.begin(), line.end());
+    line.clear();
   }
   Example rows;
-  rows.emplace("tokens", HostTensor::of<std::int32_t>({std::ssize(tokens) / (kLongest + 1), kLongest + 1}, tokens));
+  rows.emplace("tokens", HostTensor::of<std::int32_t>({std::ssize(lines) / (kLongest + 1), kLongest + 1}, lines));
   return Dataset::from(std::move(rows));
 }
 
@@ -98,8 +99,9 @@ struct Net {
 int main(int argc, char** argv) {
   if (const auto status = answer_arguments(argc, argv, "Trains a small gpt on lines of a licence.")) return *status;
   start_logging("18_gpt_text");
-  if (!std::ifstream(kLicence)) return 77;  // no text, no test
-  const SplitDataset lines = lines_of(kLicence).split({.validation = 0.1, .seed = 1});
+  const std::filesystem::path text = std::filesystem::path(kLicenceFolder) / "GPL-3";
+  if (!std::filesystem::exists(text)) return 77;  // no text, no test
+  const SplitDataset lines = lines_of(text).split({.validation = 0.1, .seed = 1});
   DatasetBatches train(lines.train.shuffle({.seed = 1}).batch({.size = kBatch}));
   DatasetBatches test(lines.validation.batch({.size = kBatch}));
 
@@ -109,7 +111,6 @@ int main(int argc, char** argv) {
   Trainer trainer(session, net.manager, {.loss = net.loss, .weight = net.num_tokens});
   LearningRate schedule(net.rate, warm_up(20, cosine_rate(3e-3, kSteps)));
   trainer.fit(train, {.max_steps = kSteps, .callbacks = {&schedule}});
-
   for (const char* beginning : {"The licensor ", "You may "}) std::cout << net.ended(session, beginning) << "\n";
   const double reached = std::exp(trainer.evaluate(test).at("loss"));  // of all characters that are there
   std::cout << "perplexity of lines that it has not seen: " << reached << ", of 256 at first\n";

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -16,23 +16,24 @@
 namespace {
 
 using namespace sectionflow;
-
-constexpr const char* kLicence = "/usr/share/common-licenses/GPL-3";  // every Debian machine has it
+constexpr const char* kLicenceFolder = "/usr/share/common-licenses";  // every Debian machine has it
 constexpr std::int64_t kLongest = 80, kSectionSteps = 20, kBatch = 8, kUnits = 96, kSteps = 400;
 
 /// The characters of each line and its end, filled up to kLongest + 1; and how many of them have another one behind.
-Dataset lines_of(const char* path) {
-  std::vector<std::int32_t> tokens, lengths;
-  std::ifstream text(path);
-  for (std::string line; std::getline(text, line);) {
-    if (line.empty()) continue;
-    line = line.substr(0, kLongest) + '\n';
-    lengths.push_back(static_cast<std::int32_t>(line.size() - 1));
-    line.resize(kLongest + 1);
-    for (const std::int32_t token : Vocabulary::of_bytes().tokens_of(line)) tokens.push_back(token);
+Dataset lines_of(const std::filesystem::path& path) {
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path));
+  const Example whole = text_source({path}, Vocabulary::of_bytes(), {.window = size - 1})->at(0);
+  std::vector<std::int32_t> lines, lengths, line;
+  for (const std::int32_t token : whole.at("inputs").values<std::int32_t>()) {
+    if (std::ssize(line) <= kLongest) line.push_back(token);
+    if (token != '\n') continue;
+    if (line.size() > 1) lengths.push_back(static_cast<std::int32_t>(line.size() - 1));
+    line.resize(line.size() > 1 ? kLongest + 1 : 0);
+    lines.insert(lines.end(), line.begin(), line.end());
+    line.clear();
   }
   Example rows;
-  rows.emplace("tokens", HostTensor::of<std::int32_t>({std::ssize(lengths), kLongest + 1}, tokens));
+  rows.emplace("tokens", HostTensor::of<std::int32_t>({std::ssize(lengths), kLongest + 1}, lines));
   rows.emplace("lengths", HostTensor::of<std::int32_t>({std::ssize(lengths)}, lengths));
   return Dataset::from(std::move(rows));
 }
@@ -44,8 +45,7 @@ struct Net {
   Value tokens = placeholder(graph, "tokens", {kDynamic, kLongest + 1}, Dtype::i32);
   Value lengths = placeholder(graph, "lengths", {kDynamic}, Dtype::i32);
   Value loss, num_tokens = reduce_sum(cast(lengths, Dtype::f32));
-  // A step alone, for writing: a character and the states before it, and what comes of them.
-  Value character = placeholder(graph, "character", {1, 1}, Dtype::i32), logits;
+  Value character = placeholder(graph, "character", {1, 1}, Dtype::i32), logits;  // for writing, a step alone
   std::vector<LstmState> before = std::vector<LstmState>(2), after;
 
   Net() {
@@ -101,8 +101,9 @@ struct Net {
 int main(int argc, char** argv) {
   if (const auto status = answer_arguments(argc, argv, "Trains an LSTM on lines of a licence.")) return *status;
   start_logging("19_lstm_text");
-  if (!std::ifstream(kLicence)) return 77;  // no text, no test
-  const SplitDataset lines = lines_of(kLicence).split({.validation = 0.1, .seed = 1});
+  const std::filesystem::path text = std::filesystem::path(kLicenceFolder) / "GPL-3";
+  if (!std::filesystem::exists(text)) return 77;  // no text, no test
+  const SplitDataset lines = lines_of(text).split({.validation = 0.1, .seed = 1});
   DatasetBatches train(lines.train.shuffle({.seed = 1}).batch({.size = kBatch}));
   DatasetBatches test(lines.validation.batch({.size = kBatch}));
 
@@ -111,7 +112,6 @@ int main(int argc, char** argv) {
   session.initialize();
   Trainer trainer(session, net.manager, {.loss = net.loss, .weight = net.num_tokens});
   trainer.fit(train, {.max_steps = kSteps});
-
   for (const char* beginning : {"The licensor ", "You may "}) std::cout << net.ended(session, beginning) << "\n";
   const double reached = std::exp(trainer.evaluate(test).at("loss"));  // of all characters that are there
   std::cout << "perplexity of lines that it has not seen: " << reached << ", of 256 at first\n";
