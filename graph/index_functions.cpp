@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -124,6 +125,27 @@ Value gather_nd(Value x, Value indices, Where where) {
     rows.insert(rows.end(), dims.begin() + num_indices, dims.end());
     const Value table = num_indices == 1 ? x : reshape(x, Shape(std::move(rows)));
     return squeeze(gather(table, row), {indices.shape().rank() - 1});
+  });
+}
+
+Value take_along(Value x, Value indices, int axis, Where where) {
+  return x.graph().build_at(where, {x, indices}, [&] {
+    const auto names = x.graph().scope("take_along");
+    check_whole("take_along", x, indices);
+    const int rank = x.shape().rank();
+    const int place = normalized_axis(axis, rank, said_of_both("take_along", x, indices));
+    bool agree = indices.shape().rank() == rank;
+    for (int i = 0; agree && i < rank; ++i) {
+      const std::int64_t of_x = x.shape()[i], of_indices = indices.shape()[i];
+      agree = i == place || of_x == of_indices || of_x == kDynamic || of_indices == kDynamic;
+    }
+    SF_CHECK(agree, ShapeError, said_of_both("take_along", x, indices), "; wanted the sizes of '", x.name(),
+             "' but along axis ", axis);
+    if (place + 1 == rank) return take_along(x, indices);
+    std::vector<int> swapped(static_cast<std::size_t>(rank));  // which is its own inverse
+    std::iota(swapped.begin(), swapped.end(), 0);
+    std::swap(swapped[static_cast<std::size_t>(place)], swapped.back());
+    return transpose(take_along(transpose(x, swapped), transpose(indices, swapped)), swapped);
   });
 }
 

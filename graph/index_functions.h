@@ -16,6 +16,12 @@ namespace SF_API sectionflow {
 /// Throws: ShapeError, ArgumentError for other indices.
 Value gather_nd(Value x, Value indices, Where where = Where::here());
 
+/// take_along (graph/ops/ranking.h) along any axis, negative ones counted from the end: an index is a place along it.
+/// But of the last axis it copies x, the indices and the result once, with that axis in the last one's place.
+/// Shapes: x any, of one axis at least; indices i32 or i64, of x's sizes but along the axis; result like the indices.
+/// Any dtype, gradients of floats. Throws: ShapeError, ArgumentError for other indices.
+Value take_along(Value x, Value indices, int axis, Where where = Where::here());
+
 // Of rows that belong to the same segment, whatever their order: ids say to which of `num_segments` each row of x
 // belongs; what is outside [0, num_segments) belongs to none. Shapes: ids [...] i32 or i64; x the ids' shape, then
 // dimensions that are known; result [num_segments, these]. f32 or bf16. Throws: ShapeError, ArgumentError for other
