@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -274,11 +275,14 @@ TEST(ElementLosses, RefuseWhatWouldCompareAllPairsAndAddNothing) {
   const Value whole = placeholder(graph, "whole", {4}, Dtype::i32);
   const int before = graph.num_nodes();
   for (const ElementLoss& loss : kElementLosses) {
-    for (const auto& pair : {std::pair(rows, column), {column, rows}, {four, three}, {four, rows}}) {
-      const auto compare = [&] { (void)loss.build(pair.first, pair.second); };
-      EXPECT_THAT(compare,
-                  ThrowsMessage<ShapeError>(testing::AllOf(HasSubstr(pair.first.name()), HasSubstr(pair.second.name()),
-                                                           HasSubstr("broadcast to it"), HasSubstr("reshape"))));
+    const std::tuple<Value, Value, const char*> unlike[] = {{rows, column, ", {-1}) takes the last axis"},
+                                                            {column, rows, ", -1) gives them a last axis"},
+                                                            {four, three, "of the shape of the"},
+                                                            {four, rows, "the same sizes"}};
+    for (const auto& [first, second, advice] : unlike) {
+      const auto compare = [&loss, x = first, t = second] { (void)loss.build(x, t); };
+      EXPECT_THAT(compare, ThrowsMessage<ShapeError>(testing::AllOf(HasSubstr(first.name()), HasSubstr(second.name()),
+                                                                    HasSubstr("broadcast to it"), HasSubstr(advice))));
     }
     EXPECT_THROW(loss.build(four, whole), ArgumentError);
     EXPECT_THAT([&] { (void)loss.build(whole, four); },
