@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/export.h"
 #include "base/host_tensor.h"
 #include "graph/graph.h"
@@ -94,6 +95,14 @@ using Feeds = std::vector<Feed>;
 /// The type with which a placeholder will be fed, for planning; booleans that choose kernels need their value.
 struct FeedType {
   FeedType(Value placeholder, Shape given) : value(placeholder), shape(std::move(given)) {}
+  /// The type of a tensor, as HostTensor::type() tells it. Throws: ArgumentError (SF-E304) for another dtype than the
+  /// placeholder's.
+  template <std::same_as<TensorType> Type>
+  FeedType(Value placeholder, const Type& given) : FeedType(placeholder, given.shape) {
+    SF_CHECK_CODE(!placeholder.valid() || given.dtype == placeholder.dtype(), ArgumentError, ErrorCode::feed_dtype,
+                  "feed type of '", placeholder.name(), "' is ", given.text(), ", the placeholder ",
+                  placeholder.type().text());
+  }
   /// A boolean alone: a list of dimensions, {1}, is a shape.
   template <StandsForBoolean Boolean>
   FeedType(Value placeholder, const Boolean& given) : value(placeholder), boolean(static_cast<bool>(given)) {}

@@ -111,8 +111,9 @@ struct GradientSummary {
 ///
 /// Use: open sections while building, then add_training_ops, prepare_training, and run_full_cycle for each batch.
 /// Allowed, and said by plan(): a tensor that sections far apart read (it is kept once), a variable of several sections
-/// (its gradients are summed once), random operations outside of all sections (drawn once a cycle), a loss outside of
-/// all sections or not in the last (later sections get no gradient), an empty section (dropped from the plan).
+/// (its gradients are summed once), random operations outside of all sections (drawn once a cycle), a loss that is made
+/// of tensors outside of all sections, or not in the last (later sections get no gradient), an empty section (dropped
+/// from the plan).
 /// Threads: one at a time; a second that comes in is refused. The graph must outlive it, and it its open sections.
 class GraphSectionManager {
  public:

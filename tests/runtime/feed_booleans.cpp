@@ -1,5 +1,6 @@
-// What is taken for a boolean where a placeholder is fed or planned for.
+// What is taken for a boolean, and for a type, where a placeholder is fed or planned for.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -61,6 +62,18 @@ TEST(Feeds, WhatStandsForABooleanIsFedAndPlannedForAsOne) {
     EXPECT_EQ(*feeds[i].data.bytes() != std::byte{0}, i != 1);
     EXPECT_EQ(types[i].boolean, i != 1);
   }
+}
+
+TEST(Feeds, ATensorIsPlannedForByItsType) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 3}), labels = placeholder(graph, "labels", {kDynamic}, Dtype::i32);
+  const HostTensor rows(Dtype::f32, {2, 3}), numbers(Dtype::i32, {2});
+  const FeedTypes types = {{x, rows.type()}, {labels, numbers.type()}};
+  EXPECT_EQ(types[0].shape, (Shape{2, 3}));
+  EXPECT_EQ(types[1].shape, Shape{2});
+  EXPECT_THAT([&] { (void)FeedType(labels, rows.type()); },
+              testing::ThrowsMessage<ArgumentError>(testing::HasSubstr(
+                  "SF-E304 ArgumentError: feed type of 'labels' is f32[2,3], the placeholder i32[?]")));
 }
 
 }  // namespace
