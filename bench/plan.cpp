@@ -6,12 +6,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "bench/named_paths.h"
 #include "bench/program.h"
 #include "bench/zoo_arguments.h"
@@ -202,6 +204,23 @@ void print(const Outcome& outcome, const Subject& subject) {
   std::printf("%.2f s\n", outcome.seconds);
 }
 
+/// Tells on the error stream how far a search is, once it has taken a second, and then once a second at most.
+std::function<void(const SearchProgress&)> told_search() {
+  using Clock = std::chrono::steady_clock;
+  return [begun = Clock::now(), told = 0.0, tell = tell_planning()](const SearchProgress& progress) mutable {
+    const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+    if (seconds < told + 1) return;
+    told = seconds;
+    if (progress.most_searches > 1) {
+      tell({"budgets searched", progress.searches, progress.most_searches, seconds});
+    } else {
+      const double share =
+          static_cast<double>(progress.moves) / static_cast<double>(std::max<std::int64_t>(progress.moves_in_all, 1));
+      tell({"percent of the changes", static_cast<int>(100 * share), 100, seconds});
+    }
+  };
+}
+
 /// The exit status: 1 where there is no plan.
 int plan(const Arguments& arguments) {
   check_apart({{"--instance", arguments.instance}, {"--profile", arguments.profile}}, {{"--json", arguments.json}});
@@ -223,12 +242,21 @@ int plan(const Arguments& arguments) {
                                          .order_fixed = arguments.order_fixed,
                                          .never_slower = arguments.never_slower,
                                          .effort = arguments.effort,
-                                         .seed = arguments.seed});
+                                         .seed = arguments.seed,
+                                         .progress = told_search()});
   outcome.bound = lower_bound(problem, outcome.budget, {.link = link});
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   write_json(arguments.json, json_text(outcome, subject));
   if (!is_standard_output(arguments.json)) print(outcome, subject);
   return outcome.search.plan ? 0 : 1;
+}
+
+std::string kind_problem(const std::string& kind) {
+  const std::vector<std::string> kinds = {"gpt", "layered", "chain", "unet"};
+  if (std::ranges::find(kinds, kind) != kinds.end()) return {};
+  const auto near = nearest_spelling(kind, kinds);
+  return text_of("'", kind, "' is no kind of graph", near ? "; did you mean '" + *near + "'?" : "",
+                 "; wanted gpt, layered, chain or unet");
 }
 
 int generate(const Arguments& arguments) {
@@ -312,8 +340,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", arguments.seed, "of the search, and of what is generated")
       ->check(number_argument<std::uint64_t>(0))
       ->capture_default_str();
-  auto* kind = app.add_option("--generate", arguments.generate, "make an instance instead")
-                   ->check(CLI::IsMember({"gpt", "layered", "chain", "unet"}));
+  auto* kind = app.add_option("--generate", arguments.generate, "make an instance instead")->check(kind_problem);
   app.add_option("--out", arguments.out, "the file to write it to")->needs(kind);
   app.get_option("--layers")->description("layers of gpt, stages of chain, levels of unet; 12 where generated");
   app.add_option("--operations", arguments.operations, "of layered")->check(number_argument(1))->capture_default_str();

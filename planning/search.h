@@ -15,6 +15,9 @@ struct SearchProgress {
   std::int64_t moves = 0;         ///< tried so far
   std::int64_t moves_in_all = 0;  ///< that the search is going to try, unless nothing is left to gain
   double best_seconds = 0;        ///< of the best plan so far; infinite: none yet
+  /// With `never_slower`, where what stands above is of the search that is under way: those that are over, and how many
+  /// there are at most.
+  int searches = 0, most_searches = 1;
 };
 
 struct SearchOptions {

@@ -1,5 +1,6 @@
 #include "planning/shares.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -30,6 +31,15 @@ SearchResult search_shares(const Problem& problem, SearchOptions options) {
   std::vector<std::int64_t> budgets = shares_within(problem, options);
   if (budgets.front() > options.budget) return search_plan(problem, options);
   SearchResult best;
+  const auto most = static_cast<int>(budgets.size());
+  if (options.progress) {
+    options.progress = [&, tell = options.progress](SearchProgress progress) {
+      progress.searches = most - static_cast<int>(budgets.size());
+      progress.most_searches = most;
+      if (best.plan) progress.best_seconds = std::min(progress.best_seconds, best.evaluation.seconds);
+      tell(progress);
+    };
+  }
   for (; !budgets.empty(); budgets.pop_back()) {
     options.budget = budgets.back();
     const double extra = best.plan ? lower_bound(problem, options.budget, {.link = options.link}).extra_seconds : 0;

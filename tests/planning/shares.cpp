@@ -55,6 +55,30 @@ TEST(SearchPlan, NeverSlowerIsTheQuickestOfTheSearchesForAllSharesWithinTheBudge
   EXPECT_GT(of_a_smaller_share, 0) << "this problem shows nothing";
 }
 
+TEST(SearchPlan, NeverSlowerTellsHowManySearchesAreOver) {
+  int later = 0;  // calls of others than first searches
+  for (const Problem& problem : {residual_network({1}), generate_unet(3, 3).problem, generate_layered(60, 1).problem,
+                                 generate_chain(12, 3).problem}) {
+    int last = 0;
+    double best = std::numeric_limits<double>::infinity();
+    const std::int64_t low = largest_working_set(problem).bytes, high = default_peak(problem);
+    const auto tell = [&](const SearchProgress& progress) {
+      EXPECT_GE(progress.searches, last);
+      EXPECT_LT(progress.searches, progress.most_searches);
+      EXPECT_LE(progress.best_seconds, best);
+      best = progress.best_seconds;
+      last = progress.searches;
+      later += last > 0 ? 1 : 0;
+    };
+    const SearchResult found = search_plan(
+        problem, {.budget = low + (high - low) / 3, .never_slower = true, .effort = 20'000, .progress = tell});
+    if (found.plan) {
+      EXPECT_GE(best, found.evaluation.seconds);
+    }
+  }
+  EXPECT_GT(later, 0);
+}
+
 TEST(SearchPlan, MoreBudgetIsNeverSlower) {
   expect_monotone(residual_network({1, 1}), 8, 50'000);
   expect_monotone(generate_chain(12, 3).problem, 8, 50'000);
