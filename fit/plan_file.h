@@ -45,7 +45,8 @@ class FitPlan {
   std::shared_ptr<const PlanContent> content_;
 };
 
-/// What fit_budget has planned for the session so far, and what it was given. Programs that nothing fits are left out.
+/// What fit_budget has planned for the session so far, and what it was given. Programs that nothing fits are left out,
+/// and so is what was given for another model, or was refused when a program was to go by it.
 /// Throws: ArgumentError where fit_budget has not been called for it.
 FitPlan plan_of(const Session& session, Where where = Where::here());
 

@@ -40,7 +40,7 @@ class FiniteCheck final : public Callback {
 
   FiniteCheckOptions options_;
   ValueChecks before_;
-  bool is_looking_ = false;  // in the step that is under way
+  bool is_looking_ = false;  // in the step that is under way, or was the last
 };
 
 /// What OutlierGuard does about a step that lies far off.
