@@ -244,7 +244,7 @@ const RefusedCase kRefused[] = {
        const AttentionOptions options{.causal = true, .alignment = CausalAlignment::last_key};
        return second(attention(w, keys, keys, options), w);
      },
-     "where the numbers of queries and keys are known before a run; came [1,2,4,4] and [1,2,?,4]"},
+     "where sizes are known before a run, here S; came q [1,2,4,4], k [1,2,?,4] and v [1,2,?,4]"},
     {"third derivative of layer norm",
      [](Graph& graph, Value w) {
        return second(second(layer_norm(w, fill(graph, {4}, 1), fill(graph, {4}, 0)), w), w);

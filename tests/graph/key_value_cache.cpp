@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "graph/layers.h"
+#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/shared_variables.h"
 #include "graph/transformer.h"
@@ -195,12 +196,12 @@ TEST(KeyValueCache, RefusesARunOfTwoNetsThatShareIt) {
   expect_rows(whole, net.piece(1, 2), 2, "then the other");
 }
 
-TEST(KeyValueCache, TellsANetHowManyExamplesThereAre) {
+TEST(KeyValueCache, HoldsTheExamplesOfANetToItsOwn) {
   Graph graph;
   const Value x = placeholder(graph, "x", {kDynamic, 1, kWidth}), position = placeholder(graph, "p", {}, Dtype::i32);
   const KeyValueCache cache = key_value_cache(graph, {.batch = 2, .heads = 3, .head_width = 4, .capacity = kCapacity});
   const Value y = multi_head_attention(x, {.heads = 3, .causal = true, .cache = cache, .position = position});
-  EXPECT_EQ(y.type().text(), "f32[2,1,12]");
+  EXPECT_EQ((x + y).type().text(), "f32[?,1,12]") << "like x, to be added to it";
   Session session(graph);
   session.initialize();
   EXPECT_NO_THROW((void)session.run({y}, {{x, HostTensor(Dtype::f32, {2, 1, kWidth})}, {position, 0}}));
