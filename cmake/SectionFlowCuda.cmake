@@ -45,5 +45,6 @@ find_package(CuDNN 9)
 message(STATUS "SectionFlow: with CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN ${CuDNN_VERSION}")
 if(NOT SECTIONFLOW_CUDA_OPTIMIZE AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
   message(STATUS "SectionFlow: CUDA kernels are not optimised (SECTIONFLOW_CUDA_OPTIMIZE is OFF): build anew for a GPU")
-  set(CMAKE_CUDA_FLAGS_RELEASE "-Ofc max -DNDEBUG")
+  # By "max" recursion stays in kernels, whose stack ptxas then cannot tell.
+  set(CMAKE_CUDA_FLAGS_RELEASE "-Ofc mid -DNDEBUG")
 endif()
