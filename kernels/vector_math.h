@@ -82,7 +82,8 @@ SF_HOST_DEVICE inline float expm1(float x) {
   // Half of it first, since 2^128 is no number.
   const float half = e.times(0.5F);
   const float y = half * e.fraction + (half - 0.5F);
-  return y + y;
+  // Near 0 the product may be no normal number, which sessions take for 0.
+  return select(magnitude(x) < 0x1p-25F, x, y + y);
 }
 
 /// ln(2^n (1 + f)) for 1 + f in [sqrt(1/2), sqrt(2)).
@@ -212,7 +213,8 @@ SF_HOST_DEVICE inline float erf(float x) {
   const float t = (odd * bounded + even) * bounded + bounded;
   const Exponential e = exponential(-t);
   const float scale = e.times(1.0F);
-  return with_sign_of(x, (1.0F - scale) - scale * e.fraction);
+  // Near 0 terms of t may be no normal numbers, which sessions take for 0.
+  return with_sign_of(x, select(a < 0x1p-20F, 1.12837917F * a, (1.0F - scale) - scale * e.fraction));
 }
 
 // Sine and cosine, where x is not near 0 in double: x is a whole number of half turns, for the cosine and a quarter,

@@ -117,14 +117,15 @@ class DrawOfRow {
  private:
   static constexpr std::int64_t kPiece = 64, kTogether = 16;
 
-  /// terms = those of pieces from `piece` on, and zeros behind them. Gives how many they have.
+  /// terms = those of pieces from `piece` on, and zeros behind them to the end of the last piece. Gives how many they
+  /// have.
   template <std::int64_t kTerms>
   std::int64_t terms_of(const T* x, float largest, std::int64_t piece, float (&terms)[kTerms]) const {
     const T* from = x + piece * kPiece;
     const std::int64_t count = std::min(kTerms, num_classes_ - piece * kPiece);
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) terms[i] = vector_math::exp(static_cast<float>(from[i]) - largest);
-    std::fill(terms + count, terms + kTerms, 0.0F);
+    std::fill(terms + count, terms + (count + kPiece - 1) / kPiece * kPiece, 0.0F);
     return count;
   }
 

@@ -62,11 +62,16 @@ void find_directions(const AdafactorRule<G>& rule, const Terms&, std::int64_t fi
   }
 }
 
-/// Of `count` elements from `first` on, in 16 lanes, so that no sum waits for the one before it.
+/// Of `count` elements from `first` on: of many in 16 lanes, so that no sum waits for the one before it.
 template <class G>
 double sum_of_squares(const AdafactorRule<G>& rule, std::int64_t first, std::int64_t count) {
   constexpr std::int64_t kSums = 16;
   const AdafactorRule<G> of = rule;
+  double sum = 0;
+  if (count < 2 * kSums) {
+    for (std::int64_t i = 0; i < count; ++i) sum += of.square(first + i);
+    return sum;
+  }
   double sums[kSums] = {};
   std::int64_t i = 0;
   for (; i + kSums <= count; i += kSums) {
@@ -74,7 +79,6 @@ double sum_of_squares(const AdafactorRule<G>& rule, std::int64_t first, std::int
     for (std::int64_t lane = 0; lane < kSums; ++lane) sums[lane] += of.square(first + i + lane);
   }
   for (std::int64_t lane = 0; i + lane < count; ++lane) sums[lane] += of.square(first + i + lane);
-  double sum = 0;
   for (const double of_lane : sums) sum += of_lane;
   return sum;
 }

@@ -83,6 +83,11 @@ void sum_all_rows(const ScanLines& lines, const T* x, T* y) {
 /// Their sums stay in the second-level cache, while memory is read and written in stretches that are worth prefetching.
 template <class T>
 constexpr std::int64_t kColumnsAtOnce = 65536 / sizeof(RunningSum<T>);
+/// Of few rows, beside which sums take as long: in the first-level cache.
+template <class T>
+std::int64_t columns_at_once(std::int64_t rows) {
+  return rows < 64 ? kColumnsAtOnce<T> / 4 : kColumnsAtOnce<T>;
+}
 
 /// `count` columns, whose neighbours lie beside them and whose next elements lie `inner` behind.
 template <class T, bool kExclusive>
@@ -109,7 +114,7 @@ void sum_all_columns(const ScanLines& lines, const T* x, T* y) {
     while (begin < end) {
       const std::int64_t column = begin % lines.inner;
       const std::int64_t first = begin / lines.inner * lines.length * lines.inner + column;
-      const std::int64_t count = std::min({kColumnsAtOnce<T>, lines.inner - column, end - begin});
+      const std::int64_t count = std::min({columns_at_once<T>(lines.length), lines.inner - column, end - begin});
       sum_columns<T, kExclusive>(lines, x + first, y + first, count);
       begin += count;
     }

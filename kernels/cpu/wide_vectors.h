@@ -21,8 +21,8 @@ void call_for_avx512(const Loop& loop) {
 /// Calls `loop()`, which neither allocates nor throws; where the machine has AVX-512 and SECTIONFLOW_MAX_ISA does not
 /// forbid it, as compiled for that beside what SECTIONFLOW_MARCH says. For loops of long formulas, each operation of
 /// which waits for the one before: a core holds so many operations that wait, and with vectors twice as long they are
-/// of twice as many elements. The bits are the same, since the same operations are rounded, none of them fused; so it
-/// is not for sums whose order the compiler chooses.
+/// of twice as many elements. The bits are the same, but for which NaN one is, since the same operations are rounded,
+/// none of them fused; so it is not for sums whose order the compiler chooses.
 template <class Loop>
 void in_wide_vectors(const Loop& loop) {
 #if defined(__x86_64__)

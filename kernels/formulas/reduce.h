@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/host_device.h"
-#include "kernels/vector_math.h"
 
 /// What reductions do with elements, shared by every device. A reducer has the type `Accumulator` and the functions
 /// `start()`, `term(x, result)` and `combine(accumulator, accumulator or term)`. The formulas behind them follow.
@@ -24,9 +23,10 @@ struct MaxReducer {
   using Accumulator = float;
   SF_HOST_DEVICE static float start() { return -std::numeric_limits<float>::infinity(); }
   SF_HOST_DEVICE static float term(float x, std::int64_t) { return x; }
-  // Both comparisons are made: a branch would keep loops out of vectors.
+  // One comparison by one: a branch on both would keep loops out of vectors.
   SF_HOST_DEVICE static float combine(float a, float b) {
-    return vector_math::select(static_cast<int>(b > a) + static_cast<int>(b != b) != 0, b, a);
+    const float larger = b > a ? b : a;
+    return b != b ? b : larger;
   }
 };
 
@@ -36,7 +36,8 @@ struct MinReducer {
   SF_HOST_DEVICE static float start() { return std::numeric_limits<float>::infinity(); }
   SF_HOST_DEVICE static float term(float x, std::int64_t) { return x; }
   SF_HOST_DEVICE static float combine(float a, float b) {
-    return vector_math::select(static_cast<int>(b < a) + static_cast<int>(b != b) != 0, b, a);
+    const float smaller = b < a ? b : a;
+    return b != b ? b : smaller;
   }
 };
 

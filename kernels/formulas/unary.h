@@ -215,7 +215,9 @@ struct EluGrad {
 
 struct Clip {
   float low, high;
-  SF_HOST_DEVICE float operator()(float x) const { return x < low ? low : (x > high ? high : x); }
+  SF_HOST_DEVICE float operator()(float x) const {
+    return vector_math::select(x < low, low, vector_math::select(x > high, high, x));
+  }
 };
 struct ClipGrad {
   float low, high;

@@ -170,6 +170,22 @@ TEST(MathematicsOps, GoOnToTheirLimits) {
   EXPECT_EQ(std::bit_cast<std::uint32_t>(at([](Value x) { return erf(x); }, -0.0F)), 0x80000000U);
 }
 
+TEST(MathematicsOps, AreExactBesideNumbersTooSmallToBeNormal) {
+  const struct {
+    Value (*build)(Value);
+    double slope;
+  } functions[] = {{[](Value x) { return expm1(x); }, 1}, {[](Value x) { return elu(x); }, 1},
+                   {[](Value x) { return log1p(x); }, 1}, {[](Value x) { return sin(x); }, 1},
+                   {[](Value x) { return tanh(x); }, 1},  {[](Value x) { return erf(x); }, 1.1283791670955126}};
+  for (const auto& [build, slope] : functions) {
+    for (const float x : {0x1p-126F, -0x1.8p-126F, 0x1.c5bf5ep-125F, -0x1p-123F, 0x1p-110F, 0x1.8p-26F, -0x1p-21F}) {
+      const double y = slope * static_cast<double>(x);
+      EXPECT_NEAR(at(build, x), y, std::abs(y) * 3 * 0x1p-23 + std::abs(y * static_cast<double>(x)))
+          << slope << " " << x;
+    }
+  }
+}
+
 TEST(SineOps, GiveOneNanWhateverStandsBesideIt) {
   for (const float beside : {0.0F, 1e30F}) {
     Graph graph;
