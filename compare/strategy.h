@@ -19,6 +19,7 @@ struct TrainableModel {
   Value loss;
   std::function<Feeds(const Batch&)> feeds;  ///< the feeds point into the batch
   Value logits{};                            ///< what classes are told by, [..., classes]; may be absent
+  std::int64_t classes = 0;                  ///< of labels, where there are no logits of all of them
 };
 
 /// Builds a model in its sections, adds the training operations and prepares the manager.

@@ -66,9 +66,8 @@ SessionOptions session_of(const TrainArguments& arguments, const ZooModel& zoo) 
   SessionOptions session = session_options(arguments.session);
   session.seed = arguments.data.seed;
   const Batch batch = is_share(arguments.session.device_memory) ? zoo.batch({.batch = arguments.data.batch}) : Batch{};
-  session.device_memory =
-      device_memory_of(arguments.session.device_memory, arguments.zoo, batch, session,
-                       [&](const TrainableModel& model) -> std::vector<Value> { return {accuracy_of(model, batch)}; });
+  session.device_memory = device_memory_of(arguments.session.device_memory, arguments.zoo, batch, session,
+                                           [&](const TrainableModel& model) { return metrics_of(model, batch); });
   return session;
 }
 

@@ -32,9 +32,9 @@ TrainedModel inputs_of(const TrainableModel& model, const Batch& batch) {
       trained.evaluation_feeds.push_back(is_flag ? Feed(feed.value, false) : feed);
     }
   }
-  SF_CHECK(trained.inputs.image.valid() && trained.inputs.label.valid() && model.logits.valid(), InternalError,
+  SF_CHECK(trained.inputs.image.valid() && trained.inputs.label.valid(), InternalError,
            "train: a model of the zoo does not say what it is fed");
-  trained.inputs.classes = model.logits.shape()[-1];
+  trained.inputs.classes = model.logits.valid() ? model.logits.shape()[-1] : model.classes;
   return trained;
 }
 
@@ -42,13 +42,14 @@ TrainedModel inputs_of(const TrainableModel& model, const Batch& batch) {
 
 TrainedModel with_metrics(const TrainableModel& model, const Batch& batch, GraphSectionManager& manager) {
   TrainedModel trained = inputs_of(model, batch);
-  trained.metrics = {{"accuracy", share_of_hits(model.logits, trained.inputs.label)}};
+  if (model.logits.valid()) trained.metrics = {{"accuracy", share_of_hits(model.logits, trained.inputs.label)}};
   manager.prepare_training();
   return trained;
 }
 
-Value accuracy_of(const TrainableModel& model, const Batch& batch) {
-  return share_of_hits(model.logits, inputs_of(model, batch).inputs.label);
+std::vector<Value> metrics_of(const TrainableModel& model, const Batch& batch) {
+  if (!model.logits.valid()) return {};
+  return {share_of_hits(model.logits, inputs_of(model, batch).inputs.label)};
 }
 
 }  // namespace sectionflow

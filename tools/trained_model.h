@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "compare/strategy.h"
 #include "tools/training_data.h"
@@ -15,10 +16,11 @@ struct TrainedModel {
   std::map<std::string, Value> metrics;
 };
 
-/// Adds what `train` tells of a model besides its loss, and finds out what it is fed by the feeds of a batch.
+/// Adds what `train` tells of a model besides its loss, which is nothing where it has no logits of all labels at once,
+/// and finds out what it is fed by the feeds of a batch.
 TrainedModel with_metrics(const TrainableModel& model, const Batch& batch, GraphSectionManager& manager);
 
-/// The share of labels whose class has the largest logit, as with_metrics adds it.
-Value accuracy_of(const TrainableModel& model, const Batch& batch);
+/// What with_metrics adds: the share of labels whose class has the largest logit.
+std::vector<Value> metrics_of(const TrainableModel& model, const Batch& batch);
 
 }  // namespace sectionflow

@@ -43,7 +43,9 @@ struct TrainerOptions {
   std::map<std::string, Value> metrics{};           ///< numbers besides, of training and evaluation
   std::map<std::string, Value> training_metrics{};  ///< of training alone, such as the norm of the gradients
   /// What a batch counts in the means of loss and metrics over an epoch and an evaluation: a number, 0 or more, such as
-  /// the tokens of a padded batch that are there. A batch of 0 is left out. Absent: its number of examples.
+  /// the tokens of a padded batch that are there. A batch of 0 is left out; where all are, the means are NaN. A step
+  /// whose weight is below 0, infinite or NaN throws, ArgumentError, behind its updates. Absent: its number of
+  /// examples.
   Value weight{};
   std::map<std::string, Value> outputs{};  ///< of predict(): one row an example
   /// Tensors of the batches that are not listed feed the placeholder of their own name.

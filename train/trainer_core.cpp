@@ -17,26 +17,6 @@
 namespace sectionflow {
 namespace {
 
-double number_of(const HostTensor& tensor) {
-  switch (tensor.dtype()) {
-    case Dtype::f32:
-      return tensor.values<float>()[0];
-    case Dtype::f64:
-      return tensor.values<double>()[0];
-    case Dtype::bf16:
-      return tensor.values<BFloat16>()[0];
-    case Dtype::i32:
-      return tensor.values<std::int32_t>()[0];
-    case Dtype::i64:
-      return static_cast<double>(tensor.values<std::int64_t>()[0]);
-    case Dtype::u8:
-      return tensor.values<std::uint8_t>()[0];
-    case Dtype::boolean:
-      return tensor.values<bool>()[0] ? 1 : 0;
-  }
-  return 0;
-}
-
 /// Takes a source to its very beginning, and back to where it was, whatever happens to who reads it. One that cannot
 /// go to its beginning is left where it stands.
 class FromTheBeginning {
@@ -104,33 +84,6 @@ bool same_rows(const HostTensor& a, const HostTensor& b) {
 
 }  // namespace
 
-void FetchedNumbers::add(const std::string& name, Value value) {
-  names_.push_back(name);
-  values_.push_back(value);
-}
-
-void FetchedNumbers::weigh_by(Value weight) {
-  if (weight.valid()) values_.push_back(weight);
-}
-
-void FetchedNumbers::set_targets(std::vector<Operation> targets) {
-  targets_ = std::move(targets);
-  num_nodes_ = -1;
-}
-
-double FetchedNumbers::weight_of(const std::vector<HostTensor>& fetched, std::int64_t num_examples) const {
-  return fetched.size() > names_.size() ? number_of(fetched.back()) : static_cast<double>(num_examples);
-}
-
-const std::set<NodeId>& FetchedNumbers::read() {
-  if (graph_->num_nodes() != num_nodes_ || graph_->generation() != generation_) {
-    read_ = placeholders_read_by(*graph_, values_, targets_);
-    num_nodes_ = graph_->num_nodes();
-    generation_ = graph_->generation();
-  }
-  return read_;
-}
-
 TrainerCore::TrainerCore(Session& session, GraphSectionManager* manager, std::vector<Operation> targets,
                          TrainerOptions options)
     : session_(session),
@@ -149,7 +102,8 @@ TrainerCore::TrainerCore(Session& session, GraphSectionManager* manager, std::ve
     training_.add("loss", options_.loss);
     evaluation_.add("loss", options_.loss);
   }
-  if (options_.weight.valid()) check_number("weight", options_.weight);
+  if (options_.weight.valid())
+    check_number("weight", options_.weight, "add up what counts: reduce_sum(cast(x, Dtype::f32))");
   const auto add = [&](const std::map<std::string, Value>& metrics, bool evaluates) {
     for (const auto& [name, value] : metrics) {
       check_number(name, value);
@@ -170,13 +124,12 @@ TrainerCore::TrainerCore(Session& session, GraphSectionManager* manager, std::ve
   }
 }
 
-void TrainerCore::check_number(const std::string& name, Value value) const {
+void TrainerCore::check_number(const std::string& name, Value value, const char* advice) const {
   SF_CHECK(value.valid() && &value.graph() == &session_.graph(), ArgumentError, "Trainer: '", name,
            "' is no value of the session's graph");
   const Shape& shape = value.shape();
   SF_CHECK(shape.is_static() && shape.num_elements() == 1, ArgumentError, "Trainer: '", name, "' is ",
-           value.type().text(), "; wanted a single number", Fact{"value", value.node().place()},
-           hint("take its mean: mean(x)"));
+           value.type().text(), "; wanted a single number", Fact{"value", value.node().place()}, hint(advice));
   SF_CHECK(!name.empty() && !name.starts_with("val_"), ArgumentError, "Trainer: a metric is called '", name,
            "'; wanted a name that does not begin with val_, which evaluations put before it");
   for (const std::string& known : training_.names()) {
@@ -224,7 +177,8 @@ double TrainerCore::train(const Feeds& feeds, std::int64_t num_examples, Logs& l
     explain_missing_feed(error, session_.graph(), training_.read(), feeds);
     throw;
   }
-  for (std::size_t i = 0; i < training_.names().size(); ++i) logs[training_.names()[i]] = number_of(fetched[i]);
+  for (std::size_t i = 0; i < training_.names().size(); ++i)
+    logs[training_.names()[i]] = FetchedNumbers::number_of(fetched[i]);
   return training_.weight_of(fetched, num_examples);
 }
 
@@ -350,7 +304,7 @@ std::optional<Logs> TrainerCore::evaluate(BatchSource& source, const EvaluateOpt
     const double weight = evaluation_.weight_of(batch.fetched, batch.num_examples);
     total_weight += weight;
     for (std::size_t i = 0; i < evaluation_.names().size(); ++i) {
-      const double number = number_of(batch.fetched[i]);
+      const double number = FetchedNumbers::number_of(batch.fetched[i]);
       logs[evaluation_.names()[i]] = number;
       totals[evaluation_.names()[i]] += weighted(number, weight);
     }

@@ -28,10 +28,13 @@ class FetchedNumbers {
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Operation>& targets() const { return targets_; }
-  /// What the batch counts in means: what weigh_by was given, or the number of examples.
+  /// What the batch counts in means: what weigh_by was given, or the number of examples. Throws: ArgumentError for a
+  /// weight below 0, infinite or NaN.
   double weight_of(const std::vector<HostTensor>& fetched, std::int64_t num_examples) const;
   /// The placeholders, worked out again when the graph has changed.
   const std::set<NodeId>& read();
+  /// The first element of a tensor of any dtype.
+  static double number_of(const HostTensor& tensor);
 
  private:
   const Graph* graph_;
@@ -117,7 +120,7 @@ class TrainerCore {
   std::optional<Logs> known_names(const FitOptions& options, LogsOf of) const;
 
  private:
-  void check_number(const std::string& name, Value value) const;
+  void check_number(const std::string& name, Value value, const char* advice = "take its mean: mean(x)") const;
   BatchFeeds::Bound bind(const Example& batch, FetchedNumbers& run, const Feeds& others);
   struct BatchRun {
     std::int64_t step = 0;  ///< from 1

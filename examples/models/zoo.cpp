@@ -254,9 +254,12 @@ ZooModel recurrent_lm_model(const std::string& name, const ZooOptions& options) 
   return {[=](Graph& graph, GraphSectionManager& manager) {
             const RecurrentLm net = build_recurrent_lm(graph, manager, lm);
             return TrainableModel{
-                .loss = net.loss, .feeds = [net](const Batch& batch) {
-                  return Feeds{{net.tokens, batch.images}, {net.targets, batch.labels}, {net.is_training, true}};
-                }};
+                .loss = net.loss,
+                .feeds =
+                    [net](const Batch& batch) {
+                      return Feeds{{net.tokens, batch.images}, {net.targets, batch.labels}, {net.is_training, true}};
+                    },
+                .classes = lm.vocabulary};
           },
           [=](const BatchAddress& address) { return synthetic_tokens(lm.sequence, lm.vocabulary, address); }};
 }

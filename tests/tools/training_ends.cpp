@@ -53,6 +53,17 @@ TEST(TrainingEnds, TheLossOfItsLastCheckpointIsToldAndIsNoSuccess) {
   EXPECT_TRUE(json_of_tool(train + run + " --steps 4").at("problems").empty());
 }
 
+TEST(TrainingEnds, ModelsWithoutLogitsOfAllLabelsAreTrainedByTheirLossAlone) {
+  const std::string sizes = " --layers 1 --width 8 --sequence 8 --vocabulary 20 --batch 2 ";
+  for (const std::string model : {"lstm_lm", "gru_lm"}) {
+    const auto trained = run_tool("train --model " + model + sizes + "--steps 2");
+    EXPECT_EQ(trained.status, 0) << trained.text;
+    EXPECT_THAT(trained.text, AllOf(HasSubstr("loss"), Not(HasSubstr("accuracy"))));
+    const auto planned = run_tool("plan --metrics --model " + model + sizes);
+    EXPECT_EQ(planned.status, 0) << planned.text;
+  }
+}
+
 TEST(TrainingEnds, ALossThatIsNoNumberIsToldAndIsNoSuccess) {
   const Outcome outcome = run_tool(kTrain + "--steps 6 --optimizer sgd --learning-rate 1e38");
   EXPECT_EQ(outcome.status, 1) << outcome.text;

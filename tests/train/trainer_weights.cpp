@@ -58,12 +58,28 @@ TEST(Trainer, MeansOfAnEpochAndOfAnEvaluationWeighBatchesByWhatTheyCount) {
     const Logs evaluated = trainer.evaluate(damaged);
     EXPECT_TRUE(std::isfinite(evaluated.at("accuracy")) && std::isfinite(evaluated.at("loss")));
   }
+}
+
+TEST(Trainer, AWeightThatIsNoWeightEndsTheTraining) {
+  SmallModel model(true);
+  TrainerOptions options = model.options();
+  options.weight = -reduce_sum(square(cast(model.logits, Dtype::f32)));
+  Session session(model.graph, small_session());
+  session.initialize();
+  Trainer trainer(session, *model.manager, options);
+  FunctionBatches source([](std::int64_t pass, std::int64_t i) { return small_batch(pass, i); });
+  EXPECT_TRUE(
+      contains(error_text<ArgumentError>([&] { (void)trainer.evaluate(source); }), "wanted a number, 0 or more"));
+}
+
+TEST(Trainer, AWeightIsASingleNumber) {
   SmallModel model(true);
   TrainerOptions options = model.options();
   options.weight = model.logits;
   Session session(model.graph, small_session());
   EXPECT_TRUE(contains(error_text<ArgumentError>([&] { Trainer(session, *model.manager, options); }),
                        "Trainer: 'weight' is f32[?,3]; wanted a single number"));
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { Trainer(session, *model.manager, options); }), "reduce_sum"));
 }
 
 }  // namespace
