@@ -12,14 +12,24 @@
 namespace sectionflow {
 namespace {
 
-/// Whether a node leaves its input `index` alone wherever the branch is not taken, by the flag of that branch.
+/// Whether a node leaves its input `index` alone wherever the branch is not taken, by the flag of that branch, whatever
+/// other flags are.
 bool reads_where_taken(const OpDef& op, const std::vector<Value>& inputs, std::size_t index, Branch branch) {
   std::vector<std::optional<bool>> booleans(inputs.size());
   const std::vector<InputUse> declared = op.input_uses(inputs.size(), booleans);
+  std::vector<std::size_t> others;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (declared[i] == InputUse::host_boolean && inputs[i] == branch.flag()) booleans[i] = !branch.when;
+    if (declared[i] != InputUse::host_boolean) continue;
+    booleans[i] = !branch.when;
+    if (inputs[i] != branch.flag()) others.push_back(i);
   }
-  return op.input_uses(inputs.size(), booleans)[index] == InputUse::unused;
+  constexpr std::size_t kMostFlags = 8;
+  if (others.size() > kMostFlags) return false;
+  for (unsigned choice = 0; choice < 1U << others.size(); ++choice) {
+    for (std::size_t bit = 0; bit < others.size(); ++bit) booleans[others[bit]] = (choice >> bit & 1U) != 0;
+    if (op.input_uses(inputs.size(), booleans)[index] != InputUse::unused) return false;
+  }
+  return true;
 }
 
 }  // namespace

@@ -274,7 +274,12 @@ bool is_looked_at(const OpDef& op, std::size_t updated, const ValueChecks& check
 std::string first_values_text(Value value, const LookedAt& tensor, int first) {
   std::string text = text_of("'", value.name(), "' ", type_text(tensor), " =");
   const std::int64_t shown = std::min<std::int64_t>(first, tensor.count);
-  for (std::int64_t i = 0; i < shown; ++i) text += text_of(i == 0 ? " " : ", ", number_text(number_at(tensor, i)));
+  for (std::int64_t i = 0; i < shown; ++i) {
+    const double number = number_at(tensor, i);
+    const bool is_whole = !is_floating(tensor.dtype);
+    text += text_of(i == 0 ? " " : ", ",
+                    is_whole ? std::to_string(static_cast<std::int64_t>(number)) : number_text(number));
+  }
   return shown == tensor.count ? text : text + (shown == 0 ? " ..." : ", ...");
 }
 

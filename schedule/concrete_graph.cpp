@@ -86,6 +86,11 @@ std::optional<bool> ConcreteGraph::known_boolean(Value value) const {
 }
 
 bool ConcreteGraph::is_branch_taken(Branch branch, const Node& reader) const {
+  // One flag around that says no is enough: those within need not be fed.
+  for (Branch around = branch; around.exists(); around = around.around()) {
+    const std::optional<bool> known = known_boolean(around.flag());
+    if (known && *known != around.when) return false;
+  }
   for (; branch.exists(); branch = branch.around()) {
     if (boolean_of(branch.flag(), reader) != branch.when) return false;
   }

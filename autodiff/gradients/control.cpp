@@ -2,6 +2,7 @@
 
 #include "autodiff/gradient_registry.h"
 #include "graph/nodes/control.h"
+#include "graph/nodes/layout.h"
 #include "graph/op_def.h"
 
 namespace sectionflow {
@@ -13,7 +14,11 @@ Value entering(const GradientRequest& r, int input, bool when) {
   const Value value = r.input(input), flag = r.node.inputs().back();
   if (!r.wanted[static_cast<std::size_t>(input)]) return {};
   const bool is_outside = r.node.branch().is_within(value.node().branch());
-  return is_outside ? leave_branch(r.dy(), value, flag, when) : r.dy();
+  if (is_outside) return leave_branch(r.dy(), value, flag, when);
+  if (r.dy().type() == value.type()) return r.dy();
+  // The other branch knows sizes that this one leaves to feeds: rules of operations here would not join both.
+  const auto inside = value.graph().enter_branch(value.node().branch());
+  return reshape_like(r.dy(), value);
 }
 
 }  // namespace

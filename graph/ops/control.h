@@ -20,10 +20,10 @@ namespace SF_API sectionflow {
 /// only what the callables return is read, as what cond gives. Updates, prints and assertions of a branch have no
 /// effect where it is not taken. Variables that a branch makes are there whatever is taken. Where it is not, they get a
 /// gradient of zeros, which optimisers take as any other: what decays weights or goes on by momentum still moves them.
-/// Shapes: flag bool []; the results of both callables have one dtype, and shapes that may be equal (feeds decide
-/// unknown dimensions, and only what is taken counts); the result is like both. Any dtype. Throws: ArgumentError for a
-/// flag that is computed, and what the callables throw; the graph then is as it was. ShapeError for results of types
-/// that differ.
+/// Shapes: flag bool []; the results of both callables have one dtype, and shapes that may be equal: a size that one of
+/// them knows is that of the result, and feeds decide the others for what is taken; the result is like both. Any dtype.
+/// Throws: ArgumentError for a flag that is computed, and what the callables throw; the graph then is as it was.
+/// ShapeError for results of types that differ.
 Value cond(Value flag, const std::function<Value()>& then, const std::function<Value()>& otherwise,
            Where where = Where::here());
 /// The same of several values: both callables give as many. They may give none, where updates are all they are for.

@@ -107,6 +107,20 @@ TEST(Cond, UnknownSizesFollowWhatIsTaken) {
   EXPECT_THROW((void)session.run({y}, {{flag, false}, {b, HostTensor(Dtype::f32, {5, 2})}}), ShapeError);
 }
 
+TEST(Cond, GradientsEnterABranchThatLeavesASizeToFeeds) {
+  Graph graph;
+  const Value flag = placeholder(graph, "flag", {}, Dtype::boolean);
+  const Value a = placeholder(graph, "a", {kDynamic, 2}), b = placeholder(graph, "b", {1, 2});
+  const Value w = variable("w", fill(graph, {2}, 3));
+  const Value y = cond(
+      flag, [&] { return exp(a * w) * w; }, [&] { return b * 2.0F; });
+  const Value slope = gradients(reduce_sum(square(y)), {w})[0];
+  Session session(graph, {.threads = 1});
+  session.initialize();
+  EXPECT_EQ(floats(session.run({slope}, {{flag, true}, {a, HostTensor(Dtype::f32, {1, 2})}})[0])[0], 6);
+  EXPECT_EQ(floats(session.run({slope}, {{flag, false}, {b, HostTensor(Dtype::f32, {1, 2})}})[0])[0], 0);
+}
+
 TEST(Cond, UpdatesOfABranchHappenWhereItIsTaken) {
   Graph graph;
   const Value flag = placeholder(graph, "flag", {}, Dtype::boolean);
@@ -222,6 +236,10 @@ TEST(Cond, RefusesReadersOfABranchFromOutside) {
         w.flag, [&] { return nested = inner * inner; }, [&] { return inner; });
   };
   const Value y = cond(w.flag, keep, [&] {
+    const Value other = placeholder(w.graph, "other", {}, Dtype::boolean),
+                average = variable("average", fill(w.graph, {2}, 0));
+    EXPECT_THAT(([&] { (void)update_moving_average(average, inner, other, 0.5F); }),
+                ThrowsMessage<ArgumentError>(HasSubstr("SF-E016")));
     EXPECT_THAT(([&] { (void)exp(inner); }),
                 ThrowsMessage<ArgumentError>(AllOf(HasSubstr("SF-E016"), HasSubstr("in the other branch"))));
     return w.b;
