@@ -72,6 +72,16 @@ class ListFitter::Fitting {
   bool fits(const Candidate& candidate) const { return drafts_.fits(candidate); }
   std::size_t least_device_bytes() const { return least_; }
   bool least_is_enough() const { return !others_refuse_ && !least_is_a_floor_; }
+  bool has_searched_little() {
+    if (!frontier_ || least_is_a_floor_ || request_.effort == 0 || request_.least != nullptr) return false;
+    return request_.effort < planning::default_frontier_effort(problem(), frontier_->num_rungs());
+  }
+  double seconds_of_least_memory() {
+    make_frontier();
+    int rung = 0;
+    while (!frontier_->rung(rung).plan) ++rung;  // the last one has the list as it is
+    return seconds_of(frontier_->rung(rung));
+  }
   bool least_is_exact() const { return !others_refuse_ && (!request_.may_recompute || request_.least != nullptr); }
 
  private:
@@ -97,10 +107,7 @@ class ListFitter::Fitting {
       least_is_a_floor_ = true;
       return;
     }
-    if (plans_repeats()) {
-      recompute();
-      if (!fits(*best_)) recompute_thoroughly();
-    }
+    if (plans_repeats()) recompute();
     if (request_.may_swap) swap();
     if (may_join()) join();
     // With more device memory less would be off it: all that is known is that neither this budget nor less will do.
@@ -169,23 +176,6 @@ class ListFitter::Fitting {
       found = true;
       offer(std::move(*candidate));
     }
-  }
-
-  /// A short search finds slower plans, but refuses nothing that the usual one has a plan for. That counts as no
-  /// quicker than what the short one finds for more memory: more is never slower.
-  void recompute_thoroughly() {
-    const std::int64_t usual = planning::default_frontier_effort(problem(), frontier_->num_rungs());
-    if (request_.effort == 0 || request_.effort >= usual) return;
-    FitRequest request = request_;
-    request.effort = 0;
-    request.may_swap = false;
-    if (!thorough_) thorough_ = std::make_unique<Fitting>(given_, tools_, request);
-    FittedList found = thorough_->fitted();
-    if (!fits(found)) return note_least(thorough_->least_device_bytes());
-    int rung = 0;
-    while (!frontier_->rung(rung).plan) ++rung;  // the last one has the list as it is
-    found.seconds = std::max(found.seconds, seconds_of(frontier_->rung(rung)));
-    offer(std::move(found));
   }
 
   /// Where the problem knows a list less well, as one that offloads or has what is fed twice, the rungs above are asked
@@ -364,7 +354,6 @@ class ListFitter::Fitting {
   std::optional<ListProblem> problem_;
   std::optional<planning::Frontier> frontier_;
   std::optional<JointLists> joint_;
-  std::unique_ptr<Fitting> thorough_;           // of the usual effort, where less was asked for
   std::map<std::vector<int>, double> seconds_;  // of lists, by their executions
   std::vector<int> quickest_;                   // of rungs
   std::optional<double> least_seconds_;
@@ -392,6 +381,12 @@ bool ListFitter::least_is_exact() const {
 }
 bool ListFitter::least_is_enough() const {
   return fitting_->least_is_enough();
+}
+bool ListFitter::has_searched_little() const {
+  return fitting_->has_searched_little();
+}
+double ListFitter::seconds_of_least_memory() const {
+  return fitting_->seconds_of_least_memory();
 }
 const FittedList& ListFitter::as_it_is() const {
   return fitting_->as_it_is();

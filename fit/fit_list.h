@@ -31,6 +31,7 @@ struct FitRequest {
   /// hears of the tier that is short; without it, of what would do in device memory. Of requests that offload alone.
   bool tells_short_tier = false;
   const char* name = "fit_budget";  ///< of who plans, for notes
+  const char* told_first = "";      ///< before what is counted, of progress
   /// What is counted, how many are done, of how many, and seconds since the planner was made: once these are more than
   /// one, and then once a second at most.
   std::function<void(const char* what, int done, int of, double seconds)> progress{};
@@ -68,6 +69,10 @@ class ListFitter {
   bool least_is_exact() const;
   /// Whether that will do: a list for so much was found.
   bool least_is_enough() const;
+  /// Whether the last one was searched for by less than the usual effort, so that this may find what fits.
+  bool has_searched_little() const;
+  /// Of what is computed again in the least memory that the search has a plan for.
+  double seconds_of_least_memory() const;
   /// The list with everything once, as it would be with all memory.
   const FittedList& as_it_is() const;
 

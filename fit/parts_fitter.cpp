@@ -1,8 +1,10 @@
 #include "fit/parts_fitter.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "base/error.h"
 #include "fit/make_problem.h"
 #include "schedule/budget_advice.h"
 #include "swap/simulate.h"
@@ -16,6 +18,9 @@ namespace {
 constexpr double kLeastGain = 0.01;
 constexpr int kMostIdle = 2;
 
+/// More than any list takes.
+constexpr std::size_t kAllMemory = std::numeric_limits<std::size_t>::max() / 8;
+
 bool may_split(const FitRequest& request) {
   const bool has_policies = request.policies.may_repeat || request.policies.offloads;
   return request.may_split && !has_policies && request.least == nullptr && !request.order_fixed;
@@ -24,7 +29,8 @@ bool may_split(const FitRequest& request) {
 }  // namespace
 
 PartsFitter::PartsFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request)
-    : tools_(tools),
+    : given_(list),
+      tools_(tools),
       request_(request),
       nominal_(Profile::nominal()),
       profile_(request.profile != nullptr ? *request.profile : nominal_),
@@ -32,6 +38,56 @@ PartsFitter::PartsFitter(const InstructionList& list, PlanningTools& tools, cons
       whole_(list, tools, request) {}
 
 FittedList PartsFitter::fitted() {
+  is_thorough_ = false;
+  FittedList found = searched();
+  return fits(found) || !has_searched_little() ? std::move(found) : searched_thoroughly();
+}
+
+bool PartsFitter::has_searched_little() const {
+  return whole_.has_searched_little() || (has_tried_parts_ && least_parts_->has_searched_little());
+}
+
+/// What fits counts as no quicker than what the short search finds for more memory: more is never slower. With more
+/// host memory or disk that may offload what it has no room for here.
+FittedList PartsFitter::searched_thoroughly() {
+  if (!thorough_) {
+    FitRequest request = request_;
+    request.effort = 0;
+    request.told_first = "by the usual effort: ";
+    thorough_ = std::make_unique<PartsFitter>(given_, tools_, request);
+  }
+  FittedList found = thorough_->fitted();
+  found.notes.push_back(text_of(request_.name, ": an effort of ", request_.effort,
+                                " finds nothing that fits: searched once more, by the usual one"));
+  if (fits(found)) {
+    const TierBudgets now = tools_.budgets();
+    TierBudgets roomy = now;
+    (now.disk > 0 ? roomy.disk : roomy.host) = kAllMemory;
+    found.seconds = std::max({found.seconds, slowest_seconds(now), slowest_seconds(roomy)});
+    tools_.set_budgets(now);
+  }
+  is_thorough_ = true;
+  return found;
+}
+
+/// Of the short search, in the least device memory that it fits, as far as that is known: first it tells what one
+/// operation alone takes, then what is needed beside it, and where host memory is short no more than a byte above what
+/// it was asked with. Leaves other budgets.
+double PartsFitter::slowest_seconds(TierBudgets budgets) {
+  double slowest = whole_.seconds_of_least_memory();
+  if (least_parts_) slowest = std::max(slowest, least_parts_->seconds_of_least_memory());
+  budgets.device = 1;
+  constexpr int kMostAsked = 4;
+  for (int asked = 0; asked < kMostAsked; ++asked) {
+    tools_.set_budgets(budgets);
+    const FittedList found = searched();
+    if (fits(found)) return std::max(slowest, found.seconds);
+    budgets.device = least_searched();
+  }
+  return slowest;
+}
+
+FittedList PartsFitter::searched() {
   has_tried_parts_ = false;
   FittedList best = whole_.as_it_is();
   if (fits(best)) return best;
@@ -57,15 +113,21 @@ FittedList PartsFitter::fitted() {
 }
 
 std::size_t PartsFitter::least_device_bytes() const {
+  return is_thorough_ ? thorough_->least_device_bytes() : least_searched();
+}
+
+std::size_t PartsFitter::least_searched() const {
   const std::size_t whole = whole_.least_device_bytes();
   return has_tried_parts_ ? std::min(whole, least_parts_->least_device_bytes()) : whole;
 }
 
 bool PartsFitter::least_is_exact() const {
+  if (is_thorough_) return thorough_->least_is_exact();
   return whole_.least_is_exact() && (!has_tried_parts_ || least_parts_->least_is_exact());
 }
 
 bool PartsFitter::least_is_enough() const {
+  if (is_thorough_) return thorough_->least_is_enough();
   const bool is_of_parts = has_tried_parts_ && least_parts_->least_device_bytes() < whole_.least_device_bytes();
   return is_of_parts ? least_parts_->least_is_enough() : whole_.least_is_enough();
 }

@@ -21,7 +21,8 @@ class PartsFitter {
   /// List, tools, and the profile of the request must outlive this.
   PartsFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request);
 
-  /// As ListFitter's.
+  /// As ListFitter's. Where nothing that fits is found by less than the usual effort, it is searched for by this, so
+  /// that how much is asked for decides how quick a list is, and not whether there is one: a note says so.
   FittedList fitted();
   bool fits(const FittedList& list) const { return whole_.fits(list); }
   std::size_t least_device_bytes() const;
@@ -44,10 +45,16 @@ class PartsFitter {
     FittedList drafted{};
   };
 
+  FittedList searched();
+  bool has_searched_little() const;
+  FittedList searched_thoroughly();
+  std::size_t least_searched() const;
+  double slowest_seconds(TierBudgets budgets);
   void find_parts();
   void make_parts(int parts);
   ListFitter& fitter_in_parts();
 
+  const InstructionList& given_;
   PlanningTools& tools_;
   const FitRequest request_;
   const Profile nominal_;
@@ -59,6 +66,8 @@ class PartsFitter {
   std::vector<InParts> in_parts_;            // in more and more parts, each of less memory than the one before
   std::unique_ptr<ListFitter> least_parts_;  // of the last of them
   std::optional<Least> least_;
+  std::unique_ptr<PartsFitter> thorough_;  // of the usual effort, where less was asked for
+  bool is_thorough_ = false;               // whether the last list is by that
 };
 
 }  // namespace sectionflow

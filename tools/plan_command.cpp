@@ -61,13 +61,19 @@ std::optional<Profile> profile_of(const PlanArguments& arguments) {
   return Profile::load(arguments.profile);
 }
 
-Strategy strategy_of(const PlanArguments& arguments, const PlanSubject& subject, const std::string& name) {
+/// `stage`: before what its planning counts.
+Strategy strategy_of(const PlanArguments& arguments, const PlanSubject& subject, const std::string& name,
+                     const std::string& stage = {}) {
+  const auto tell = [stage, told = tell_planning()](PlanningProgress progress) {
+    progress.what.insert(0, stage);
+    told(progress);
+  };
   // How a model that is trained whole is cut changes nothing but its pictures; a graph has the cut that it has.
   const bool is_zoo = arguments.subject.graph_file.empty();
   return strategy_named(name, {.model = subject.model,
                                .cut_of_whole = is_zoo ? "1" : kSectionsOfFile,
                                .profile = profile_of(arguments),
-                               .on_planning = tell_planning(),
+                               .on_planning = tell,
                                .effort = arguments.session.effort});
 }
 
@@ -181,7 +187,8 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
     }
     planned.misfit = shell_text(error);
   }
-  find_smallest_budget(subject, strategy, options, planned);
+  const Strategy of_smallest = strategy_of(arguments, subject, arguments.strategy, "for the smallest budget: ");
+  find_smallest_budget(subject, of_smallest, options, planned);
   return planned;
 }
 
