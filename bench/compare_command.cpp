@@ -189,8 +189,6 @@ void check(const Arguments& arguments) {
   if (arguments.session.effort > 0 && arguments.frontier == 0) check_plans_by_search("--effort", arguments.strategies);
   if (!arguments.plan.empty()) check_one_plan(arguments.strategies);
   check_files(arguments);
-  SF_CHECK(arguments.steps >= 2, ArgumentError, "--steps ", arguments.steps,
-           ": wanted 2 at least, of which the first is left out");
   for (const std::string& name : arguments.strategies) check_cut(arguments.zoo, first_cut({name}));
 }
 
@@ -236,8 +234,8 @@ void add_compare_arguments(CLI::App& app, CompareArguments& arguments) {
                      "; separated by commas, N: 1, 2, 4, ... or blocks; whole,sections:2,sections:4,sections:blocks "
                      "if absent, without those that the model has too few blocks for")
       ->delimiter(',');
-  app.add_option("--steps", arguments.steps, "training steps of each strategy")
-      ->check(number_argument<std::int64_t>(1))
+  app.add_option("--steps", arguments.steps, "training steps of each strategy, of which the first is left out")
+      ->check(number_argument<std::int64_t>(2))
       ->capture_default_str();
   add_session_arguments(app, arguments.session, "budget of each strategy");
   app.add_option(
