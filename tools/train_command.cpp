@@ -250,7 +250,6 @@ ProgramReport planned_training(const TrainArguments& arguments, const FitPlan& p
 struct KnownTraining {
   std::size_t device_memory = 0;  // its budget
   bool evaluates = false;
-  bool is_placed = false;  // in sections that a budget places: another one cuts otherwise
 };
 
 /// A refusal tells what the program that was refused takes at least, and where one operation alone needs more than
@@ -277,9 +276,7 @@ int train(const TrainArguments& arguments, const FitPlan& plan, const ZooModel& 
   TrainedModel trained;
   Contender contender(strategy_of(arguments, plan, trained, one), session_of(arguments, zoo), arguments.data.batch);
   TrainingData data = training_data(arguments.data, trained.inputs, zoo);
-  known = {.device_memory = contender.session().budgets().device,
-           .evaluates = data.validation != nullptr,
-           .is_placed = contender.strategy().cuts.has_value()};
+  known = {.device_memory = contender.session().budgets().device, .evaluates = data.validation != nullptr};
   Trainer trainer = trainer_of(contender, trained);
 
   CommandNote command(binding_options(arguments));
@@ -325,7 +322,7 @@ int run_train(const TrainArguments& asked) {
     try {
       return train(arguments, plan, zoo, known);
     } catch (const BudgetError& refusal) {
-      if (refusal.budget_bytes != known.device_memory || known.is_placed) throw;
+      if (refusal.budget_bytes != known.device_memory) throw;
       throw_with_enough(refusal, arguments, plan, zoo, known.evaluates);
     }
   } catch (BudgetError& refusal) {
