@@ -217,7 +217,9 @@ void AtomicFile::commit() {
     fail("its bytes cannot be flushed to the disk", errno);
   // Another descriptor keeps the lock until it has its name.
   Descriptor locked;
-  locked.reset(fcntl(descriptor_, F_DUPFD_CLOEXEC, 0));
+  const int copy = fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) fail("its lock cannot be kept", errno);
+  locked.reset(copy);
   // After close() the descriptor is gone even where close() reports an error.
   const int closed = calls_.close(std::exchange(descriptor_, -1));
   if (closed != 0 && errno != EINTR) fail("it cannot be closed", errno);

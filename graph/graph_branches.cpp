@@ -1,6 +1,7 @@
 // Branches: which nodes are executed under one value of a flag alone, and who may read them.
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace {
 
 /// Whether a node leaves its input `index` alone wherever the branch is not taken, by the flag of that branch, whatever
 /// other flags are.
-bool reads_where_taken(const OpDef& op, const std::vector<Value>& inputs, std::size_t index, Branch branch) {
+bool is_left_where_not_taken(const OpDef& op, const std::vector<Value>& inputs, std::size_t index, Branch branch) {
   std::vector<std::optional<bool>> booleans(inputs.size());
   const std::vector<InputUse> declared = op.input_uses(inputs.size(), booleans);
   std::vector<std::size_t> others;
@@ -57,7 +58,8 @@ void Graph::check_branches(const Node& node, const std::vector<Value>& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Branch branch = inputs[i].node().branch();
     if (node.branch_.is_within(branch)) continue;
-    const bool is_left = node.branch_.is_within(branch.around()) && reads_where_taken(*node.op_, inputs, i, branch);
+    const bool is_left =
+        node.branch_.is_within(branch.around()) && is_left_where_not_taken(*node.op_, inputs, i, branch);
     const bool is_sibling = node.branch_.is_within({branch.choice, !branch.when});
     SF_CHECK_CODE(is_left, ArgumentError, ErrorCode::branch_value, node.label(), " reads '", inputs[i].name(),
                   "', which is computed only where '", branch.flag().name(), "' is ", branch.when ? "true" : "false",
@@ -76,20 +78,21 @@ GraphScope Graph::enter_branch(Branch branch) {
 }
 
 void Graph::take_out_of_branches(Value value) {
-  std::vector<std::pair<Node*, Branch>> taken;
+  if (!value.node().branch_.exists()) return;
+  // Known to be taken back before anything is changed.
+  const auto taken = std::make_shared<std::vector<std::pair<Node*, Branch>>>();
+  on_roll_back([taken] {
+    for (const auto& [node, branch] : *taken) node->branch_ = branch;
+  });
   std::vector<Node*> pending = {&value.node()};
   while (!pending.empty()) {
     Node& node = *pending.back();
     pending.pop_back();
     if (!node.branch_.exists()) continue;
-    taken.emplace_back(&node, node.branch_);
+    taken->emplace_back(&node, node.branch_);
     node.branch_ = {};
     for (const Value& input : node.inputs_) pending.push_back(&input.node());
   }
-  if (taken.empty()) return;
-  on_roll_back([taken] {
-    for (const auto& [node, branch] : taken) node->branch_ = branch;
-  });
 }
 
 }  // namespace sectionflow

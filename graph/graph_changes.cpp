@@ -153,7 +153,7 @@ void Graph::replace_input(Node& node, int index, Value value) {
   SF_CHECK(value.type() == wanted, ArgumentError, "replace_input of ", node.label(), ": input ", index, " is ",
            wanted.text(), ", '", value.name(), "' is ", value.type().text(), "; wanted a value of the same type");
   SF_CHECK(!is_choice(node), ArgumentError, "replace_input of ", node.label(),
-           ": what its branches were built for goes ", "by its flag; wanted another node");
+           ": what its branches were built for goes by its flag; wanted another node");
   std::vector<Value> inputs = node.inputs_;
   inputs[place] = value;
   check_branches(node, inputs);

@@ -145,7 +145,8 @@ Value take_along(Value x, Value indices, int axis, Where where) {
     std::vector<int> swapped(static_cast<std::size_t>(rank));  // which is its own inverse
     std::iota(swapped.begin(), swapped.end(), 0);
     std::swap(swapped[static_cast<std::size_t>(place)], swapped.back());
-    return transpose(take_along(transpose(x, swapped), transpose(indices, swapped)), swapped);
+    const Value by_rows = transpose(x, swapped), places = transpose(indices, swapped);
+    return transpose(take_along(by_rows, places), swapped);
   });
 }
 

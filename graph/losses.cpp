@@ -49,10 +49,10 @@ Value scalar_of(Value x, float number, std::string_view name) {
 
 /// Throws: ArgumentError for what is no class number, and for an ignore_index that it cannot be.
 void check_class_numbers(const char* call, Value labels, std::int64_t ignore_index) {
-  SF_CHECK(labels.dtype() == Dtype::i32 || labels.dtype() == Dtype::i64, ArgumentError, call, ": ",
-           told("labels", labels), "; wanted class numbers, i32 or i64",
-           hint("cast class numbers: cast(labels, Dtype::i32); of probabilities for each class, softmax_cross_entropy "
-                "takes probabilities"));
+  SF_CHECK(
+      labels.dtype() == Dtype::i32 || labels.dtype() == Dtype::i64, ArgumentError, call, ": ", told("labels", labels),
+      "; wanted class numbers, i32 or i64",
+      hint("cast class numbers: cast(labels, Dtype::i32); softmax_cross_entropy takes probabilities of each class"));
   SF_CHECK(labels.dtype() == Dtype::i64 || ignore_index == static_cast<std::int32_t>(ignore_index), ArgumentError, call,
            ": ignore_index is ", ignore_index, ", which no label of ", labels.type().text(), " is",
            hint("cast the labels to i64"));

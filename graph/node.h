@@ -38,7 +38,7 @@ struct Branch {
 };
 
 /// One operation of a graph with its inputs and options. Made by Graph::add_node; never changes but for control edges,
-/// order edges and Graph::replace_input.
+/// order edges, Graph::replace_input, and groups and branches that its graph sets.
 class Node {
  public:
   Node(const Node&) = delete;

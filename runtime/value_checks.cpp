@@ -270,15 +270,22 @@ bool is_looked_at(const OpDef& op, std::size_t updated, const ValueChecks& check
   return left == LeftByUpdate::own || (left == LeftByUpdate::seen && !(checks.nan && checks.infinity));
 }
 
+/// A whole number with all its digits.
+std::string element_number_text(const LookedAt& tensor, std::int64_t element) {
+  const double number = number_at(tensor, element);
+  if (is_floating(tensor.dtype)) return number_text(number);
+  if (tensor.dtype != Dtype::i64) return std::to_string(static_cast<int>(number));
+  std::int64_t whole = 0;
+  std::memcpy(&whole, tensor.bytes + static_cast<std::size_t>(element) * sizeof(whole), sizeof(whole));
+  return std::to_string(whole);
+}
+
 /// "'a' f32[2,3] = 1, 2, 3, ..."
 std::string first_values_text(Value value, const LookedAt& tensor, int first) {
   std::string text = text_of("'", value.name(), "' ", type_text(tensor), " =");
   const std::int64_t shown = std::min<std::int64_t>(first, tensor.count);
   for (std::int64_t i = 0; i < shown; ++i) {
-    const double number = number_at(tensor, i);
-    const bool is_whole = !is_floating(tensor.dtype);
-    text += text_of(i == 0 ? " " : ", ",
-                    is_whole ? std::to_string(static_cast<std::int64_t>(number)) : number_text(number));
+    text += text_of(i == 0 ? " " : ", ", element_number_text(tensor, i));
   }
   return shown == tensor.count ? text : text + (shown == 0 ? " ..." : ", ...");
 }

@@ -11,7 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kOfTrain = "; of train, which tells the accuracy too, --metrics tells it";
+constexpr const char* kOfTrain =
+    "; --metrics tells that of train, which tells the accuracy too where a model has logits";
 
 std::string sections_text(const std::vector<SectionMemory>& sections) {
   TextTable table({"section", "its own values", "peak while it runs"});

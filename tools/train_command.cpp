@@ -39,8 +39,8 @@ FitPlan plan_of(const std::string& path) {
     return trains(program) && program.facts.fetches.size() > 1;
   };
   if (std::ranges::any_of(programs, trains) && std::ranges::none_of(programs, has_metrics)) {
-    std::cerr << "--plan: '" << path << "' has a training step of the loss alone; train tells the accuracy too, which "
-              << "sectionflow plan --metrics plans\n";
+    std::cerr << "--plan: '" << path << "' has a training step of the loss alone; where a model has logits train tells "
+              << "the accuracy too, which sectionflow plan --metrics plans\n";
   }
   return plan;
 }

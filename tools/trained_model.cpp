@@ -35,6 +35,7 @@ TrainedModel inputs_of(const TrainableModel& model, const Batch& batch) {
   SF_CHECK(trained.inputs.image.valid() && trained.inputs.label.valid(), InternalError,
            "train: a model of the zoo does not say what it is fed");
   trained.inputs.classes = model.logits.valid() ? model.logits.shape()[-1] : model.classes;
+  SF_CHECK(trained.inputs.classes > 0, InternalError, "train: a model of the zoo does not say how many classes it has");
   return trained;
 }
 

@@ -43,10 +43,16 @@ void FetchedNumbers::set_targets(std::vector<Operation> targets) {
 
 double FetchedNumbers::weight_of(const std::vector<HostTensor>& fetched, std::int64_t num_examples) const {
   if (fetched.size() == names_.size()) return static_cast<double>(num_examples);
-  const double weight = number_of(fetched.back());
-  SF_CHECK(std::isfinite(weight) && weight >= 0, ArgumentError, "Trainer: the weight '", values_.back().name(),
-           "' of a batch is ", weight, "; wanted a number, 0 or more", Fact{"value", values_.back().node().place()});
-  return weight;
+  return number_of(fetched.back());
+}
+
+bool FetchedNumbers::is_weight(double weight) {
+  return std::isfinite(weight) && weight >= 0;
+}
+
+void FetchedNumbers::check_weight(double weight) const {
+  SF_CHECK(is_weight(weight), ArgumentError, "Trainer: the weight '", values_.back().name(), "' of a batch is ", weight,
+           "; wanted a number, 0 or more", Fact{"value", values_.back().node().place()});
 }
 
 const std::set<NodeId>& FetchedNumbers::read() {

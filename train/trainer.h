@@ -44,7 +44,7 @@ struct TrainerOptions {
   std::map<std::string, Value> training_metrics{};  ///< of training alone, such as the norm of the gradients
   /// What a batch counts in the means of loss and metrics over an epoch and an evaluation: a number, 0 or more, such as
   /// the tokens of a padded batch that are there. A batch of 0 is left out; where all are, the means are NaN. A step
-  /// whose weight is below 0, infinite or NaN throws, ArgumentError, behind its updates. Absent: its number of
+  /// whose weight is below 0, infinite or NaN counts, as 0, and then throws: ArgumentError. Absent: its number of
   /// examples.
   Value weight{};
   std::map<std::string, Value> outputs{};  ///< of predict(): one row an example

@@ -302,6 +302,7 @@ std::optional<Logs> TrainerCore::evaluate(BatchSource& source, const EvaluateOpt
   double total_weight = 0;
   const auto take = [&](const BatchRun& batch) {
     const double weight = evaluation_.weight_of(batch.fetched, batch.num_examples);
+    evaluation_.check_weight(weight);
     total_weight += weight;
     for (std::size_t i = 0; i < evaluation_.names().size(); ++i) {
       const double number = FetchedNumbers::number_of(batch.fetched[i]);

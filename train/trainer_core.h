@@ -28,9 +28,12 @@ class FetchedNumbers {
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Operation>& targets() const { return targets_; }
-  /// What the batch counts in means: what weigh_by was given, or the number of examples. Throws: ArgumentError for a
-  /// weight below 0, infinite or NaN.
+  /// What the batch counts in means: what weigh_by was given, or the number of examples.
   double weight_of(const std::vector<HostTensor>& fetched, std::int64_t num_examples) const;
+  /// Neither below 0 nor infinite nor NaN.
+  static bool is_weight(double weight);
+  /// Throws: ArgumentError that names the value for what is no weight.
+  void check_weight(double weight) const;
   /// The placeholders, worked out again when the graph has changed.
   const std::set<NodeId>& read();
   /// The first element of a tensor of any dtype.
@@ -113,6 +116,8 @@ class TrainerCore {
   void warn_of_updates() const;
   /// One step; puts its numbers into the logs, in place, and returns what it counts in means.
   double train(const Feeds& feeds, std::int64_t num_examples, Logs& logs, Where where);
+  /// Throws: ArgumentError for what train has returned and what is no weight.
+  void check_weight(double weight) const { training_.check_weight(weight); }
   /// The names of the numbers that train() puts there.
   const std::vector<std::string>& training_numbers() const { return training_.names(); }
   /// The names of all that the logs of a fit's steps or epochs will have, with no numbers yet; nothing where a

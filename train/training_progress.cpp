@@ -132,6 +132,7 @@ TrainingProgress TrainingProgress::read(const std::string& text) {
   if (const auto weight = json.find("weight"); weight != json.end()) {
     if (!weight->is_number_unsigned()) fail_position("'weight' is no number");
     progress.weight = std::bit_cast<double>(weight->get<std::uint64_t>());
+    if (!std::isfinite(progress.weight) || progress.weight < 0) fail_position("'weight' is below 0, infinite or NaN");
   }
   if (json.contains("batches_per_pass")) progress.batches_per_pass = read_count(json, "batches_per_pass");
   progress.evaluated_step = json.contains("evaluated_step") ? read_count(json, "evaluated_step") : progress.step;

@@ -173,6 +173,8 @@ bool TrainingRun::train_step() {
   // The source stands behind the batch already; once the step is done, nothing may keep it from being counted.
   auto position = source_.position_later();
   run_step(bound.feeds);
+  const double weight = batch_weight_;
+  if (!FetchedNumbers::is_weight(weight)) batch_weight_ = 0;
   // The step is done. From here on counts, sums and the source's position tell of it, and what is still to follow it,
   // whatever throws.
   progress_.data.set_later(std::move(position));
@@ -191,6 +193,7 @@ bool TrainingRun::train_step() {
   history_.num_examples += batch_size_;
   history_.data_seconds += data_seconds_;
   epoch_data_seconds_ += data_seconds_;
+  core_.check_weight(weight);
   warn_of_loss();
   for (const auto& [name, value] : extras_) logs_[name] = value;
   log_and_show([](Callback& callback, const TrainerState& state) { callback.on_step(state); });

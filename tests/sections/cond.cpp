@@ -11,6 +11,7 @@
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/control.h"
 #include "graph/ops/dropout.h"
+#include "graph/ops/update.h"
 #include "runtime/engine.h"
 #include "swap/lms.h"
 #include "tests/fit/fit_case.h"
@@ -243,6 +244,28 @@ TEST(CondInSections, AFetchOfABranchThatIsNotTakenIsRefused) {
                 (void)session.run({inner}, {{x, fed}, {flag, false}});
               }),
               ThrowsMessage<ArgumentError>(HasSubstr("a branch that is not taken")));
+}
+
+TEST(CondInSections, AFlagWithinABranchThatIsNotTakenNeedNotBeFed) {
+  Graph graph;
+  const Value outer = placeholder(graph, "outer", {}, Dtype::boolean), x = placeholder(graph, "x", {2});
+  const Value inner = placeholder(graph, "inner", {}, Dtype::boolean), kept = variable("kept", fill(graph, {2}, 0));
+  std::vector<Operation> updates;
+  const auto keep = [&] {
+    updates.push_back(assign(kept, x));
+    return x * 2.0F;
+  };
+  const auto nested = [&] { return cond(inner, keep, [&] { return x * 3.0F; }); };
+  const Value y = cond(outer, nested, [&] { return x; });
+  Session session(graph, {.threads = 1});
+  session.initialize();
+  const HostTensor fed = HostTensor::of<float>({2}, {1, 2});
+  EXPECT_EQ(session.run({y}, {{x, fed}, {outer, false}}, {.targets = updates})[0].values<float>()[1], 2);
+  EXPECT_EQ(session.read(kept).values<float>()[1], 0);
+  EXPECT_THAT(([&] {
+                (void)session.run({y}, {{x, fed}, {outer, true}}, {.targets = updates});
+              }),
+              ThrowsMessage<ArgumentError>(HasSubstr("'inner'")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
@@ -68,8 +69,14 @@ TEST(Trainer, AWeightThatIsNoWeightEndsTheTraining) {
   session.initialize();
   Trainer trainer(session, *model.manager, options);
   FunctionBatches source([](std::int64_t pass, std::int64_t i) { return small_batch(pass, i); });
-  EXPECT_TRUE(
-      contains(error_text<ArgumentError>([&] { (void)trainer.evaluate(source); }), "wanted a number, 0 or more"));
+  const std::string told = "wanted a number, 0 or more";
+  EXPECT_TRUE(contains(error_text<ArgumentError>([&] { (void)trainer.evaluate(source); }), told));
+  LearningRate rate(model.rate, constant_rate(0.1F));
+  for (const std::int64_t steps : {1, 2}) {  // each is done, and counts
+    const auto fit = [&] { (void)trainer.fit(source, {.steps = 3, .callbacks = {&rate}}); };
+    EXPECT_TRUE(contains(error_text<ArgumentError>(fit), told));
+    EXPECT_EQ(trainer.step(), steps);
+  }
 }
 
 TEST(Trainer, AWeightIsASingleNumber) {
