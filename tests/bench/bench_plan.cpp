@@ -19,7 +19,6 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 Outcome bench_plan(const std::string& arguments) {
   return run_shell(std::string(SF_BENCH_PLAN) + " " + arguments + " 2>&1");
@@ -157,14 +156,6 @@ TEST_F(BenchPlan, OptionsThatSayNothingOfWhatIsAskedForAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(path("h")));
   // All kinds take a seed, so that one command makes any of them.
   EXPECT_EQ(bench_plan("--generate gpt --layers 1 --seed 2" + out).status, 0);
-}
-
-TEST_F(BenchPlan, SaysHowFarASearchIsThatTakesLong) {
-  generate("gpt --layers 3");
-  const std::string plan = "--instance " + path("g") + " --budget 50% --effort ";
-  EXPECT_THAT(bench_plan(plan + "40000000").text, HasSubstr("planning: percent of the changes: "));
-  EXPECT_THAT(bench_plan(plan + "3000000 --never-slower").text, HasSubstr("planning: budgets searched: "));
-  EXPECT_THAT(bench_plan(plan + "10000").text, Not(HasSubstr("planning: ")));
 }
 
 TEST_F(BenchPlan, WordsThatAreNoneAreRefusedWithTheNearest) {
