@@ -115,13 +115,13 @@ TEST_F(Outputs, OfInspectReplaceNothingThatIsInspected) {
 
 TEST_F(Outputs, LeaveTheProfileThatIsRead) {
   Profile::nominal().save(at("profile"));
-  for (const std::string& command : {train_small, "plan" + small, "compare --steps 1" + small}) {
+  for (const std::string& command : {train_small, "plan" + small, "compare --steps 2" + small}) {
     expect_kept(command + " --profile " + at("profile") + " --json " + at("profile"), "profile",
                 HasSubstr("is that of --profile too"));
   }
-  expect_kept("compare --steps 1" + small + "--profile " + at("new") + " --json " + at("new"), "new",
+  expect_kept("compare --steps 2" + small + "--profile " + at("new") + " --json " + at("new"), "new",
               HasSubstr("--profile"));
-  expect_kept("compare --steps 1" + small + "--report " + at("page") + " --json " + at("page/index.html"),
+  expect_kept("compare --steps 2" + small + "--report " + at("page") + " --json " + at("page/index.html"),
               "page/index.html", HasSubstr("is that of --"));
 }
 
@@ -133,7 +133,7 @@ TEST_F(Outputs, LeaveThePlanThatIsReadOrMade) {
   }
   ASSERT_EQ(run_tool("plan" + by_search + "--save-plan " + at("plan")).status, 0);
   for (const std::string& command :
-       {"train --threads 1 --steps 1" + by_search, "compare --steps 1 --strategies auto" + small}) {
+       {"train --threads 1 --steps 1" + by_search, "compare --steps 2 --strategies auto" + small}) {
     expect_kept(command + "--plan " + at("plan") + " --json " + at("plan"), "plan", HasSubstr("is that of --plan too"));
   }
 }

@@ -210,7 +210,7 @@ TEST(Train, EveryNumberSaysItsRange) {
             1);
   EXPECT_THAT(run_tool("train --help").text, HasSubstr("1 to 2^63-1"));
   expect_refused("plan --batch=" + beyond, HasSubstr("wanted a whole number from 1 to 2^63-1"));
-  expect_refused("compare --steps=0", HasSubstr("wanted a whole number from 1 to 2^63-1"));
+  expect_refused("compare --steps=0", HasSubstr("wanted a whole number from 2 to 2^63-1"));
 }
 
 TEST(Train, RecordsToBeEvaluatedAreNotTrainedOn) {
