@@ -66,9 +66,11 @@ TEST(Plan, WithMetricsNamesAMemoryThatDoesForATrainingWhereNoBatchIsSaid) {
 
 TEST(Plan, OfTheLossAloneSaysThatATrainingMayTakeMore) {
   const std::string plan = "plan --model mnist_cnn --width 4 --batch 8";
-  EXPECT_THAT(run_tool(plan).text, HasSubstr("bytes); of train, which tells the accuracy too, --metrics tells it\n"));
+  EXPECT_THAT(
+      run_tool(plan).text,
+      HasSubstr("bytes); --metrics tells that of train, which tells the accuracy too where a model has logits\n"));
   EXPECT_THAT(run_tool(plan + " --metrics").text,
-              AllOf(HasSubstr("smallest budget"), Not(HasSubstr("--metrics tells it"))));
+              AllOf(HasSubstr("smallest budget"), Not(HasSubstr("--metrics tells that"))));
 }
 
 }  // namespace
