@@ -16,6 +16,8 @@ folder on first use), or a path of a Python; then any of
     tf32             --device cuda: f32 products may round to TF32, which is off otherwise
     bf16             torch.autocast in bfloat16
 
+Ours may be several builds, by another oneDNN for example: `--other-program NAME=PATH --ours whole:bf16:NAME`.
+
 All start from the same weights, on the same batches. While one takes its step all others wait for input; a pause
 before each step lets their threads go to sleep. A ratio is that of ours to theirs in the same round, so that what slows
 the machine down for a while slows both.
@@ -41,6 +43,7 @@ LEARNING_RATES = {"adam": 1e-4, "sgd": 1e-2, "momentum": 1e-2}
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True, help="bench_train_steps")
+    parser.add_argument("--other-program", action="append", default=[], metavar="NAME=PATH", help="another build of it; may be repeated")
     parser.add_argument("--model", default="mnist_resnet")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=NUMBER", help="of the model")
     parser.add_argument("--batch", type=int, default=250)
@@ -105,12 +108,15 @@ def model_arguments(arguments):
 
 def start_ours(arguments, cut):
     cut, *wishes = cut.split(":")
+    others = dict(pair.split("=", 1) for pair in arguments.other_program)
+    program = next((others[wish] for wish in wishes if wish in others), arguments.program)
+    wishes = [wish for wish in wishes if wish not in others]
     strange = [wish for wish in wishes if wish not in ("bf16", "tf32", "autotune")]
     if strange:
         raise SystemExit(f"'{strange[0]}' in --ours {':'.join([cut, *wishes])} is not known; see --help")
     flags = [f"--{wish}" for wish in wishes]
     budget = ["--device-memory", arguments.device_memory] if arguments.device_memory else []
-    return Worker([arguments.program, *model_arguments(arguments), *budget, *flags, "--batch", str(arguments.batch), "--batches",
+    return Worker([program, *model_arguments(arguments), *budget, *flags, "--batch", str(arguments.batch), "--batches",
                    str(arguments.batches), "--cut", cut, *option_arguments(arguments.options)],
                   openmp_environment(arguments))
 
