@@ -11,6 +11,7 @@
 #include "base/export.h"
 #include "base/host_tensor.h"
 #include "base/log.h"
+#include "comm/communicator.h"
 #include "data/batch_loader.h"
 #include "data/cifar.h"
 #include "data/csv.h"

@@ -151,6 +151,13 @@ class DeviceError : public Error {
       : Error(std::move(text), code, "DeviceError") {}
 };
 
+/// Ranks that compute together: one has not come, has ended or has failed, or does other than the others.
+class CommunicationError : public Error {
+ public:
+  explicit CommunicationError(ErrorText text, ErrorCode code = ErrorCode::communication)
+      : Error(std::move(text), code, "CommunicationError") {}
+};
+
 /// A broken promise inside SectionFlow: please report it.
 class InternalError : public Error {
  public:

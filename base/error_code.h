@@ -83,6 +83,10 @@ enum class ErrorCode : int {
   device = 500,
   swap_folder = 501,
   disk_io = 502,
+  communication = 510,
+  different_calls = 511,
+  different_texts = 512,
+  no_ranks = 513,
   // Training loops.
   example_names = 600,
   example_type = 601,

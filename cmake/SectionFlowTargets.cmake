@@ -1,11 +1,14 @@
-# sf_add_folder(<folder> [DEPENDS <folder>...] [LIBRARIES <target>...])
+# sf_add_folder(<folder> [DEPENDS <folder>...] [LIBRARIES <target>...] [APART <folder>])
 #
 # One static library sf_<folder> of every source below the folder. DEPENDS names the folders it may include
-# (docs/architecture.md); LIBRARIES are other people's. The same objects go into libsectionflow, static and shared
-# (cmake/SectionFlowPackage.cmake).
+# (docs/architecture.md); LIBRARIES are other people's; APART is a folder below it whose sources are not among these. The
+# same objects go into libsectionflow, static and shared (cmake/SectionFlowPackage.cmake).
 function(sf_add_folder folder)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "APART" "DEPENDS;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  if(arg_APART)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${arg_APART}/")
+  endif()
   add_library(sf_${folder} STATIC ${sources})
   set_target_properties(sf_${folder} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                                                 VISIBILITY_INLINES_HIDDEN ON)

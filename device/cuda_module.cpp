@@ -3,11 +3,9 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <mutex>
-#include <vector>
 
 #include "base/error.h"
+#include "base/shared_object.h"
 
 namespace sectionflow {
 namespace {
@@ -16,36 +14,12 @@ constexpr const char* kLibrary = "libsectionflow_cuda.so";
 
 std::atomic<const CudaModule*> replaced_module{nullptr};
 
-/// The folder of the program or shared library that this code is in.
-std::string own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&kLibrary), &info) == 0 || info.dli_fname == nullptr) return "";
-  const std::string path = info.dli_fname;
-  const auto slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
-}
-
-/// Where the shared object may lie: what the user says, beside the program, the loader's path, in which programs of the
-/// build folder have the folder where it was built.
-std::vector<std::string> library_places() {
-  // An empty name would open the program itself.
-  if (const char* path = std::getenv("SECTIONFLOW_CUDA_LIBRARY"); path != nullptr && *path != '\0') return {path};
-  std::vector<std::string> places;
-  if (const std::string folder = own_folder(); !folder.empty()) places.push_back(folder + kLibrary);
-  places.emplace_back(kLibrary);
-  return places;
-}
-
 void* open_library() {
   std::string tried;
-  for (const std::string& place : library_places()) {
-    // Its symbols are nobody else's, and it needs none of ours.
-    if (void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    tried += text_of("\n  ", dlerror());
-  }
-  throw DeviceError(
-      text_of("cuda: the GPU part of the library cannot be loaded:", tried,
-              "\n  try a build with -DSECTIONFLOW_CUDA=ON, or name the file in SECTIONFLOW_CUDA_LIBRARY"));
+  void* const library = open_shared_object(kLibrary, "SECTIONFLOW_CUDA_LIBRARY", tried);
+  SF_CHECK(library != nullptr, DeviceError, "cuda: the GPU part of the library cannot be loaded:", tried,
+           "\n  try a build with -DSECTIONFLOW_CUDA=ON, or name the file in SECTIONFLOW_CUDA_LIBRARY");
+  return library;
 }
 
 CudaModule load_module() {

@@ -18,6 +18,7 @@ namespace {
 const std::map<std::string, std::set<std::string>>& may_include() {
   static const std::map<std::string, std::set<std::string>> table = {
       {"base", {}},
+      {"comm", {"base"}},
       {"planning", {"base"}},
       {"graph", {"base"}},
       {"device", {"base"}},
@@ -129,6 +130,9 @@ Texts strangers_outside(const Files& files, const Texts& prefixes, const std::se
 Texts onednn_outside_its_folders(const Files& files) {
   return strangers_outside(files, {"oneapi/dnnl", "dnnl"}, {"device", "kernels", "tests", "bench"});
 }
+Texts mpi_outside_its_folder(const Files& files) {
+  return strangers_outside(files, {"mpi.h"}, {"comm"});
+}
 Texts boost_graph_outside_its_folder(const Files& files) {
   return strangers_outside(files, {"boost/graph/", "boost/property_map/"}, {"graph"});
 }
@@ -162,9 +166,9 @@ Files reached_from(const std::string& root, const Files& files) {
 
 /// Headers for users whose namespace is not exported (base/export.h), or that bring other people's headers along.
 Texts wrong_public_headers(const Files& files) {
-  static const Texts strangers = {"oneapi/", "dnnl",   "nlohmann/", "boost/",   "glog/",
-                                  "zlib.h",  "omp.h",  "xxhash.h",  "liburing", "google/",
-                                  "lmdb.h",  "hdf5.h", "zip.h",     "png.h",    "jpeglib.h"};
+  static const Texts strangers = {"oneapi/", "dnnl",     "nlohmann/", "boost/",  "glog/",  "zlib.h",
+                                  "omp.h",   "xxhash.h", "liburing",  "google/", "lmdb.h", "hdf5.h",
+                                  "zip.h",   "png.h",    "jpeglib.h", "mpi.h"};
   static const std::regex unmarked(R"(^namespace sectionflow\b)");
   Files reached = reached_from("sectionflow.h", files);
   for (const std::string root : {"sectionflow_ops.h", "compare/compare.h", "op_case/op_case.h", "sources/sources.h"}) {
@@ -284,6 +288,12 @@ TEST(Planners, AreAskedByFitAlone) {
   EXPECT_EQ(other_planners({{"fit/a.cpp", "#include \"planning/frontier.h\"\n"}}), kNone);
   EXPECT_EQ(other_planners({{"sections/a.cpp", "#include \"planning/cuts.h\"\n"}}), kNone);
   EXPECT_EQ(other_planners(code()), kNone);
+}
+
+TEST(Mpi, HeadersStandInCommAlone) {
+  EXPECT_EQ(mpi_outside_its_folder({{"runtime/a.cpp", "#include <mpi.h>\n"}}).size(), 1U);
+  EXPECT_EQ(mpi_outside_its_folder({{"comm/mpi/a.h", "#include <mpi.h>\n"}}), kNone);
+  EXPECT_EQ(mpi_outside_its_folder(code()), kNone);
 }
 
 TEST(BoostGraph, HeadersStandInGraphAlone) {
