@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build libdnnl-dev libboost-graph-dev libboost-context-dev libgoogle-glog-dev libgtest-dev libgmock-dev libcli11-dev
   nlohmann-json3-dev zlib1g-dev libxxhash-dev liburing-dev libprotobuf-dev protobuf-compiler
-  liblmdb-dev libjpeg-dev libpng-dev libhdf5-dev libzip-dev)
+  liblmdb-dev libjpeg-dev libpng-dev libhdf5-dev libzip-dev libopenmpi-dev openmpi-bin)
 for argument in "$@"; do
   case "$argument" in
     --help | -h) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;

@@ -49,7 +49,8 @@ TEST(MpiCommunicator, SaysWhatIsMissing) {
                       HasSubstr("no/libsectionflow_mpi.so"), HasSubstr("-DSECTIONFLOW_MPI=ON")));
   }
 #if defined(SF_MPIRUN)
-  // The next attempt loads it; this process has not been started by a launcher.
+  // The next attempt loads it; no launcher has started this process.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) unsetenv(name);
   EXPECT_THAT(error_of(ErrorCode::no_ranks),
               AllOf(HasSubstr("no launcher has started this process as a rank"), HasSubstr("mpirun -n 2 program")));
 #endif

@@ -64,6 +64,9 @@ case "$what" in
     if [ -e "$build/kernels/cuda/libsectionflow_cuda.so" ] && [ ! -e "$(dirname "$(library so)")/libsectionflow_cuda.so" ]; then
       fail "libsectionflow_cuda.so was built and is not installed"
     fi
+    if [ -e "$build/comm/mpi/libsectionflow_mpi.so" ] && [ ! -e "$(dirname "$(library so)")/libsectionflow_mpi.so" ]; then
+      fail "libsectionflow_mpi.so was built and is not installed"
+    fi
     # The program stands alone, wherever the tree is moved.
     if [ -e "$build/tools/sectionflow" ]; then
       "$prefix/bin/sectionflow" plan --model mnist_cnn --batch 2 >/dev/null || fail "bin/sectionflow does not plan"
@@ -98,6 +101,13 @@ case "$what" in
       if ldd "$cuda" | grep -E 'libcuda\.so|libsectionflow'; then fail "libsectionflow_cuda.so is linked to these"; fi
       if ldd "$(library so)" | grep -E 'libcu(da|blas|dnn)'; then fail "the library is linked to CUDA"; fi
     fi
+    mpi=$(dirname "$(library so)")/libsectionflow_mpi.so
+    if [ -e "$mpi" ]; then
+      [ "$(nm -DC --defined-only "$mpi" | grep -vE ' A ' | awk '{print $3}')" = sectionflow_mpi_module_v1 ] ||
+        fail "libsectionflow_mpi.so exports other than its one entry: $(nm -DC --defined-only "$mpi")"
+      if ldd "$mpi" | grep -E 'libsectionflow'; then fail "libsectionflow_mpi.so is linked to these"; fi
+      if ldd "$(library so)" | grep -E 'libmpi'; then fail "the library is linked to MPI"; fi
+    fi
     ;;
   headers)
     # They need nothing of ours but the installed tree, and bring none of other people's headers but those of C++. Programs
@@ -108,7 +118,7 @@ case "$what" in
     "$compiler" "${strict[@]}" "$work/all.cpp"
     for program in consumer comparer; do "$compiler" "${strict[@]}" "$here/$program.cpp"; done
     # Ours are named from this folder on: sources/hdf5.h.
-    if "$compiler" -std=c++20 -I. -M "$work/all.cpp" | tr ' ' '\n' | grep '^/' | grep -E '/(oneapi|dnnl|nlohmann|boost|glog|gflags|xxhash|liburing|google|lmdb|hdf5|zip|png|jpeglib)[/.]|/omp\.h'; then
+    if "$compiler" -std=c++20 -I. -M "$work/all.cpp" | tr ' ' '\n' | grep '^/' | grep -E '/(oneapi|dnnl|nlohmann|boost|glog|gflags|xxhash|liburing|google|lmdb|hdf5|zip|png|jpeglib|mpi)[/.]|/omp\.h'; then
       fail "our headers include those of others"
     fi
     ;;
