@@ -111,7 +111,8 @@ std::vector<std::shared_ptr<Communicator>> in_process_communicators(int ranks, c
 /// This process as a rank among those that `mpirun -n 4 program` has started. Begins MPI, by libsectionflow_mpi.so,
 /// unless the program has, and ends it with the communicator; one a process. Throws: ArgumentError where there is one,
 /// or for options out of range; CommunicationError (SF-E513) that says what is missing: a launcher, the shared object,
-/// MPI's library; as calls do, where a rank does not come.
+/// MPI's library; as calls do, where a rank does not come. The beginning of MPI itself waits for all ranks, though,
+/// however long they take.
 std::shared_ptr<Communicator> mpi_communicator(const CommunicatorOptions& options = {});
 
 }  // namespace sectionflow

@@ -19,23 +19,27 @@ constexpr auto kGrace = 200ms;
 // How long a rank that leaves after a failure waits for others to leave.
 constexpr auto kLastWait = 1s;
 
-/// Pauses between two looks.
+/// Pauses between two looks, which end by `until`.
 class Patience {
  public:
-  explicit Patience(std::chrono::microseconds longest = 200us) : longest_(longest) {}
+  using Clock = Transport::Clock;
+
+  explicit Patience(Clock::time_point until = Clock::time_point::max()) : until_(until) {}
   void pause() {
     if (looks_ < kQuickLooks) {
       ++looks_;
       std::this_thread::yield();
       return;
     }
-    std::this_thread::sleep_for(next_);
-    next_ = std::min(longest_, next_ * 2);
+    std::this_thread::sleep_for(std::min<Clock::duration>(next_, until_ - Clock::now()));
+    next_ = std::min(kLongest, next_ * 2);
   }
 
  private:
   static constexpr int kQuickLooks = 200;
-  std::chrono::microseconds longest_, next_{5};
+  static constexpr std::chrono::microseconds kLongest = 200us;
+  Clock::time_point until_;
+  std::chrono::microseconds next_{5};
   int looks_ = 0;
 };
 
@@ -75,8 +79,9 @@ std::unique_ptr<Transport> MpiTransport::make(std::chrono::milliseconds deadline
   bool ends_mpi = false;
   if (!begin_mpi(ends_mpi, refusal.text)) return nullptr;
   // A world of our own: what the program sends does not meet what we send.
-  MPI_Comm ranks = MPI_COMM_NULL;
-  MPI_Request request = MPI_REQUEST_NULL;
+  // MPI may still write to them when we have given up.
+  static MPI_Comm ranks;
+  static MPI_Request request;
   int status = MPI_Comm_idup(MPI_COMM_WORLD, &ranks, &request);
   const Clock::time_point until = Clock::now() + deadline;
   int is_done = 0;
@@ -124,7 +129,7 @@ MpiTransport::~MpiTransport() {
     send_notice(leave);
   }
   Clock::time_point failed_at{};
-  for (Patience patience(2ms);; patience.pause()) {
+  for (Patience patience;; patience.pause()) {
     const std::lock_guard lock(mutex_);
     read_notices();
     if (all_have_left() && notices_have_gone()) break;
@@ -174,7 +179,7 @@ Transport::Ticket MpiTransport::post_receive(int from, std::span<std::byte> byte
 }
 
 Transport::Outcome MpiTransport::wait(Ticket ticket, Clock::time_point until) {
-  for (Patience patience;; patience.pause()) {
+  for (Patience patience(until);; patience.pause()) {
     const std::lock_guard lock(mutex_);
     if (is_abandoned_) return Outcome::failed;
     Place& place = places_[static_cast<std::size_t>(ticket)];
