@@ -44,8 +44,8 @@ Chunk chunk_of(std::int64_t elements, int rank, int ranks);
 /// depend on what the ranks give and on nothing else, and are the same on all ranks. Denormal numbers count as zero, as
 /// they do for kernels.
 ///
-/// No byte moves before all ranks have told each other the call that they make. Calls allocate nothing, but expect_same
-/// and what throws, and begin no threads.
+/// No byte moves before all ranks have told each other the call that they make. Calls allocate nothing, but
+/// expect_same, what throws, and what MPI does by itself; they begin no threads.
 ///
 /// Threads: one call at a time, from any thread; fail() at any time. Every call throws
 /// - ArgumentError for what this rank alone can see to be wrong, a second thread in a call included (SF-E012), before

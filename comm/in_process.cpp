@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
-#include "comm/rank_order_sum.h"
 #include "comm/transport.h"
 
 namespace sectionflow {
@@ -81,7 +80,7 @@ struct Hub {
 class InProcessTransport final : public Transport {
  public:
   InProcessTransport(std::shared_ptr<Hub> hub, int rank)
-      : hub_(std::move(hub)), rank_(rank), posted_(static_cast<std::size_t>(hub_->size) * 2 * (kPiecesOnTheWay + 1)) {}
+      : hub_(std::move(hub)), rank_(rank), posted_(kPostedAtOnce * static_cast<std::size_t>(hub_->size)) {}
   ~InProcessTransport() override {
     take_back();
     const std::lock_guard lock(hub_->mutex);

@@ -18,7 +18,8 @@ class ThrottledTransport final : public Transport {
   ThrottledTransport(std::unique_ptr<Transport> inner, double bytes_per_second, std::chrono::microseconds latency)
       : inner_(std::move(inner)),
         nanoseconds_per_byte_(bytes_per_second > 0 ? 1e9 / bytes_per_second : 0),
-        latency_(latency) {}
+        latency_(latency),
+        places_(kPostedAtOnce * static_cast<std::size_t>(inner_->size())) {}
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }

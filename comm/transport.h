@@ -17,6 +17,10 @@ struct CommunicationFailure {
   std::string text;
 };
 
+/// What calls post at once for each rank, at most: this call, and two messages each way. Places for so many are made
+/// beforehand, so that calls allocate nothing.
+inline constexpr std::size_t kPostedAtOnce = 6;
+
 /// Carries bytes between ranks; it knows no calls and no sums.
 ///
 /// What one rank posts for another arrives in the order of posting; the receiver posts as many bytes. Posted bytes are
@@ -30,7 +34,7 @@ class Transport {
   using Clock = std::chrono::steady_clock;
   /// Of something posted; it is gone once a wait was `done`.
   using Ticket = int;
-  /// `failed`: there is a failure(), or the other rank has left and will not come.
+  /// `late`: not by the time that was given; `failed`: there is a failure(); `left`: the other rank will not come.
   enum class Outcome { done, late, failed, left };
 
   /// Leaves: others find out that wait for this rank.

@@ -107,7 +107,7 @@ MpiTransport::MpiTransport(MPI_Comm ranks, bool ends_mpi)
   MPI_Comm_rank(ranks_, &rank_);
   MPI_Comm_size(ranks_, &size_);
   const auto size = static_cast<std::size_t>(size_);
-  places_.reserve(6 * size);
+  places_.reserve(kPostedAtOnce * size);
   outgoing_requests_.reserve(2 * size);
   has_left_.resize(size);
   open_for_notices();
