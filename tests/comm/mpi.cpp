@@ -90,7 +90,7 @@ TEST(MpiModule, TheSharedObjectNeedsNothingOfTheProgram) {
 Outcome run_processes(int ranks, const std::string& mode) {
   // Root is what containers run tests as. No network but the loopback, and no device of one.
   return run_shell(text_of("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 ",
-                           "OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo timeout -s KILL 60 '",
+                           "OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo timeout -s KILL 40 '",
                            SF_MPIRUN, "' --oversubscribe -n ", ranks, " '", SF_COMM_RANKS, "' ", mode, " 2>&1"));
 }
 
