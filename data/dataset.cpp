@@ -228,10 +228,11 @@ Dataset Dataset::repeat(std::int64_t epochs) const {
 Dataset Dataset::prefetch(PrefetchOptions options) const {
   return Dataset(add_operation(options, node_));
 }
-Dataset Dataset::shard(std::int64_t count, std::int64_t index) const {
+Dataset Dataset::shard(std::int64_t count, std::int64_t index, ShardOptions options) const {
   SF_CHECK(count >= 1 && index >= 0 && index < count, ArgumentError, "Dataset::shard: reader ", index, " of ", count,
            "; wanted one of 0 to count - 1");
-  return Dataset(add_operation(SliceNode{.first = index, .step = count}, node_));
+  return Dataset(
+      add_operation(SliceNode{.first = index, .step = count, .whole_rounds = options.drop_remainder}, node_));
 }
 Dataset Dataset::take(std::int64_t count) const {
   return Dataset(add_operation(SliceNode{.count = count}, node_));

@@ -101,8 +101,9 @@ class Dataset {
   /// All that comes before, so many times, or for ever. Each time is an epoch with an order of its own.
   Dataset repeat(std::int64_t epochs = kEndless) const;
   Dataset prefetch(PrefetchOptions options = {}) const;
-  /// Of every `count` examples that of number `index`: the part of one of `count` readers.
-  Dataset shard(std::int64_t count, std::int64_t index) const;
+  /// Of every `count` examples, or batches, that of number `index`: the part of one of `count` readers. Dealt out in
+  /// turn: what a reader gets as its number k is of number k count + index.
+  Dataset shard(std::int64_t count, std::int64_t index, ShardOptions options = {}) const;
   /// The first `count` examples of each epoch.
   Dataset take(std::int64_t count) const;
   /// Without the first `count` examples of each epoch.

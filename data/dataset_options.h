@@ -137,6 +137,13 @@ struct BatchOptions {
   std::string bucket_by = {};  ///< the tensor whose first dimension is the length
 };
 
+/// What is dealt out to several readers in turn.
+struct ShardOptions {
+  /// Leaves out the last round where it does not reach all readers, so that each gets as many: for ranks that train
+  /// together.
+  bool drop_remainder = false;
+};
+
 /// How far a pipeline works ahead on a thread of its own. Does not change what is delivered.
 struct PrefetchOptions {
   int batches = 2;  ///< what is made ahead, counted as it comes: batches after batch()

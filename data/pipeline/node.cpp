@@ -89,7 +89,8 @@ struct CheckAndCount {
       return !before ? MaybeSize() : MaybeSize(slice.count.value_or(kEndless));
     }
     const std::int64_t after_first = std::max<std::int64_t>(*before - slice.first, 0);
-    const std::int64_t there = after_first / slice.step + (after_first % slice.step != 0 ? 1 : 0);
+    const std::int64_t there =
+        slice.whole_rounds ? *before / slice.step : after_first / slice.step + (after_first % slice.step != 0 ? 1 : 0);
     return std::min(there, slice.count.value_or(there));
   }
   MaybeSize operator()(const SplitNode& split) const { return static_cast<std::int64_t>(split.chosen->size()); }
@@ -173,8 +174,9 @@ struct Describe {
   }
   std::string operator()(const SliceNode& slice) const {
     if (slice.count) return text_of("take(", *slice.count, ")");
-    if (slice.step == 1) return text_of("skip(", slice.first, ")");
-    return text_of("shard(", slice.step, " readers, number ", slice.first, ")");
+    if (slice.step == 1 && !slice.whole_rounds) return text_of("skip(", slice.first, ")");
+    return text_of("shard(", slice.step, " readers, number ", slice.first,
+                   slice.whole_rounds ? ", drop_remainder)" : ")");
   }
   std::string operator()(const SplitNode& split) const {
     return text_of("split(", split.is_validation ? "validation" : "train", ", ", split.options.validation,

@@ -30,6 +30,7 @@ struct SliceNode {
   std::int64_t first = 0;
   std::int64_t step = 1;
   std::optional<std::int64_t> count = {};
+  bool whole_rounds = false;  // of `step` examples each, of which one comes only if all are there
 };
 
 /// One of the two parts of split: its examples by their numbers, rising.

@@ -198,13 +198,16 @@ class SliceCursor : public Cursor {
 
   void begin(std::int64_t epoch) override {
     delivered_ = 0;
+    ended_ = false;
     before_->begin(epoch);
   }
   bool next(PipelineItem& item) override {
     if (slice_.count && delivered_ >= *slice_.count) return false;
-    const std::int64_t between = delivered_ == 0 ? slice_.first : slice_.step - 1;
-    if (between > 0 && before_->skip(between) < between) return false;
-    if (!before_->next(item)) return false;
+    const std::int64_t between = delivered_ == 0 || slice_.whole_rounds ? slice_.first : slice_.step - 1;
+    if (ended_ || !skips(between) || !before_->next(item)) return false;
+    // What closes the round need not be made to be there.
+    ended_ = slice_.whole_rounds && !skips(slice_.step - 1 - slice_.first);
+    if (ended_) return false;
     ++delivered_;
     return true;
   }
@@ -214,14 +217,18 @@ class SliceCursor : public Cursor {
   }
   void restore(std::int64_t epoch, StateReader& state) override {
     delivered_ = state.next();
+    ended_ = false;
     before_->restore(epoch, state);
   }
   PipelineItem remake(std::int64_t epoch, RecipeReader& recipe) override { return before_->remake(epoch, recipe); }
 
  private:
+  bool skips(std::int64_t count) { return count <= 0 || before_->skip(count) == count; }
+
   const SliceNode& slice_;
   const CursorPtr before_;
   std::int64_t delivered_ = 0;
+  bool ended_ = false;  // within a round that is not whole
 };
 
 class RepeatCursor : public Cursor {

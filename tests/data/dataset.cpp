@@ -93,6 +93,11 @@ TEST(Dataset, OperationsAreDoneInTheOrderInWhichTheyAreWritten) {
     EXPECT_EQ(flat(drain(dataset.skip(2).take(6))), counted(6, 2));
     EXPECT_EQ(flat(drain(dataset.shard(3, 1))), (std::vector<std::int64_t>{1, 4, 7}));
     EXPECT_EQ(flat(drain(dataset.shard(3, 0).shard(2, 1))), (std::vector<std::int64_t>{3, 9}));
+    for (std::int64_t reader = 0; reader < 3; ++reader) {
+      const std::vector<std::int64_t> dealt{reader, reader + 3, reader + 6};
+      EXPECT_EQ(flat(drain(dataset.shard(3, reader, {.drop_remainder = true}))), dealt);
+    }
+    EXPECT_EQ(flat(drain(dataset.shard(1, 0, {.drop_remainder = true}))), flat(drain(dataset)));
     EXPECT_EQ(flat(drain(dataset.take(2).repeat(3))), (std::vector<std::int64_t>{0, 1, 0, 1, 0, 1}));
     EXPECT_EQ(flat(drain(dataset.repeat(3).take(12).skip(9))), (std::vector<std::int64_t>{9, 0, 1}));
     EXPECT_EQ(drain(dataset.batch({.size = 4, .pad = true}).repeat(2)).size(), 6U) << "batches of an epoch";

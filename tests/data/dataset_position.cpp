@@ -97,6 +97,15 @@ std::vector<PipelineCase> pipeline_cases() {
                                .map(scrambled, {.threads = threads}),
                            threads);
        }},
+      {"batches dealt out",
+       [](int threads) {
+         return prefetched(number_stream(40)
+                               .map(scrambled, {.threads = threads})
+                               .batch({.size = 3, .pad = true})
+                               .shard(3, 1, {.drop_remainder = true})
+                               .repeat(2),
+                           threads);
+       }},
       {"buffer in a buffer",
        [buffer](int threads) {
          return prefetched(number_stream(30)
