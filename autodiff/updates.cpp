@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <variant>
 
 #include "autodiff/optimizer_updates.h"
 #include "autodiff/parameter_groups.h"
@@ -22,6 +24,15 @@ using Pairs = std::vector<GradientAndVariable>;
 void check_options_of(const UpdateOptions& options, const Graph& graph) {
   SF_CHECK_CODE(options.micro_batches >= 1, ArgumentError, ErrorCode::micro_batches, kCall, ": micro_batches is ",
                 options.micro_batches, "; wanted 1 or more", hint("1 applies the gradients of each run as they are"));
+  SF_CHECK_CODE(options.ranks >= 1, ArgumentError, ErrorCode::ranks, kCall, ": ranks is ", options.ranks,
+                "; wanted 1 or more", hint("give it the size() of the sessions' communicator"));
+  for (const Value& value : graph.values(kRanks)) {
+    const HostTensor* const known = constant_content(value);
+    SF_CHECK_CODE(known != nullptr && known->item<std::int64_t>() == options.ranks, ArgumentError, ErrorCode::ranks,
+                  kCall, ": ranks is ", options.ranks, ", and the graph has updates of ",
+                  known != nullptr ? known->item<std::int64_t>() : 0,
+                  hint("all updates of a graph are of as many ranks"));
+  }
   if (options.clip_norm) check_max_norm(*options.clip_norm, kCall);
   if (options.average) check_options(*options.average, text_of(kCall, ": average"));
   if (!options.global_step) return;
@@ -42,7 +53,12 @@ class UpdateBuilder {
 
   Updates build(const std::vector<ParameterGroup>& groups, const std::vector<std::vector<Value>>& members,
                 Pairs gradients) {
-    if (options_.micro_batches > 1) accumulate(gradients);
+    if (options_.ranks > 1) join_ranks();
+    if (options_.micro_batches > 1) {
+      accumulate(gradients);
+    } else if (options_.ranks > 1) {
+      reduce(gradients);
+    }
     treat(gradients);
     updates_.gradients = std::move(gradients);
     for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -67,19 +83,55 @@ class UpdateBuilder {
     updates_.operations.push_back(operation);
   }
 
+  /// Has moving averages take the statistics of all ranks, and says how many there are.
+  void join_ranks() {
+    graph_.add_to_collection(kRanks, whole(graph_, options_.ranks, "ranks"));
+    for (Operation update : graph_.operations(kUpdateOperations)) {
+      const Operation of_ranks = moving_average_of_ranks(update, options_.ranks);
+      if (of_ranks.valid()) graph_.replace_in_collection(kUpdateOperations, update, of_ranks);
+    }
+  }
+
+  /// What a micro-batch of a rank adds to an update.
+  float part() const { return 1.0F / static_cast<float>(std::int64_t{options_.micro_batches} * options_.ranks); }
+
+  /// Turns gradients of a rank into those of all.
+  void reduce(Pairs& gradients) {
+    for (auto& [gradient, variable] : gradients) {
+      const auto group = graph_.enter_group(variable.node().group());
+      gradient = all_reduced(gradient, options_.ranks) * part();
+    }
+  }
+
+  /// A learning rate that is the same on all ranks: one that is fed is that of the last, whose micro-batch is an
+  /// update's last.
+  Optimizer of_all_ranks(Optimizer optimizer) {
+    RankDifferences differences([](const Node& node) { return node.inputs(); });
+    std::visit(
+        [&](auto& of_kind) {
+          const Value* const rate = of_kind.learning_rate.value();
+          if (rate == nullptr || !differences.differs(rate->node())) return;
+          Value& known = rates_[*rate];
+          if (!known.valid()) known = of_last_rank(*rate, options_.ranks);
+          of_kind.learning_rate = known;
+        },
+        optimizer);
+    return optimizer;
+  }
+
   /// Turns gradients of a micro-batch into those of all so far, and has the updates happen in the last.
   void accumulate(Pairs& gradients) {
     const Value index = new_counter(graph_, "micro_batch");
     const Value applies = placeholder(graph_, "last_micro_batch", {}, Dtype::boolean);
     const Value last = whole(graph_, options_.micro_batches - 1, "last_of_update");
-    const float part = 1.0F / static_cast<float>(options_.micro_batches);
     for (auto& [gradient, variable] : gradients) {
       const auto group = graph_.enter_group(variable.node().group());
       const Value before = new_slot(variable, "gradient_sum");
-      const Value sum = accumulated(before, gradient, index);
+      const Value sum = options_.ranks > 1 ? all_reduced(before, gradient, index, options_.ranks)
+                                           : accumulated(before, gradient, index);
       // Of no use in the last micro-batch; to leave it out there would take another flag.
       add_accumulation(assign(before, sum));
-      gradient = sum * part;
+      gradient = sum * part();
     }
     const Value next = index + whole(graph_, 1, "one_micro_batch");
     add_accumulation(assign(index, select(equal(index, last), whole(graph_, 0, "first_of_update"), next)));
@@ -125,7 +177,8 @@ class UpdateBuilder {
       }
       pairs.push_back(pair);
     }
-    for (Operation operation : optimizer_updates(optimizer_of(group), pairs, conditions_)) {
+    const Optimizer optimizer = options_.ranks > 1 ? of_all_ranks(optimizer_of(group)) : optimizer_of(group);
+    for (Operation operation : optimizer_updates(optimizer, pairs, conditions_)) {
       add(operation);
     }
   }
@@ -147,6 +200,7 @@ class UpdateBuilder {
   const UpdateOptions& options_;
   UpdateConditions conditions_{};
   Updates updates_{};
+  std::map<Value, Value> rates_;  // those that are fed, as all ranks have them
 };
 
 /// Those of members that are trained, in the order of `variables`.

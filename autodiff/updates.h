@@ -43,6 +43,11 @@ struct UpdateOptions {
   /// The gradients of so many runs are summed in their order, times 1 / micro_batches, and applied in the last of them.
   /// One variable more for each trained one, `<variable>/gradient_sum`.
   int micro_batches = 1;
+  /// So many ranks train together, each with batches of its own, in sessions that have a communicator of that size
+  /// (SessionOptions::communicator): an update takes the gradients of all, summed in rank order, times 1 / (ranks x
+  /// micro_batches), and moving averages take the statistics of all, one rank after the other. All variables then are
+  /// those of one process with micro_batches = ranks x micro_batches, bit for bit.
+  int ranks = 1;
   /// An update in which a gradient is NaN or infinite, or the norm of all is beyond f32, changes no variable, slot,
   /// step or average. Holds all gradients until the last, as clip_norm does.
   bool skip_non_finite = false;
@@ -72,7 +77,8 @@ struct Updates {
 /// Adds gradients of the loss and the updates by them, of `variables` (empty: of all trainable ones) in groups.
 /// Throws: as compute_gradients and apply_gradients; ArgumentError (SF-E032) for groups that overlap, leave a variable
 /// out, name none by a pattern or lack an optimiser, SF-E033 for micro_batches below 1, SF-E034 for an average's
-/// numbers. The graph is then unchanged.
+/// numbers, SF-E036 for ranks below 1, or other ranks than earlier updates of the graph have. The graph is then
+/// unchanged.
 Updates training_updates(const std::vector<ParameterGroup>& groups, Value loss, const UpdateOptions& options = {},
                          const std::vector<Value>& variables = {}, Where where = Where::here());
 /// The same with one optimiser for all.

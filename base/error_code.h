@@ -22,6 +22,7 @@ enum class ErrorCode : int {
   micro_batches = 33,
   weight_average = 34,
   averages_in_place = 35,
+  ranks = 36,
   // Planning.
   budget = 101,
   plan_file = 102,

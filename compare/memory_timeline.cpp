@@ -105,7 +105,15 @@ Bar copy_bar(const Program& program, const Graph& graph, const Step& step, const
           .offload = step.offload};
 }
 
-/// Stretches of one pass in the compute lane without a long pause, and all copies.
+Bar communication_bar(const Program& program, const Graph& graph, const Step& step, const TimeSpan& span) {
+  return {.start = span.start,
+          .end = span.end,
+          .name = graph.node(step.node).name(),
+          .bytes = operand_bytes(program.schedule, step.outputs[0]),
+          .communicates = true};
+}
+
+/// Stretches of one pass in the compute lane without a long pause, and all copies and communications.
 void add_bars(const Program& program, const Graph& graph, const std::vector<TimeSpan>& steps,
               MemoryTimeline& timeline) {
   const double longest_pause = timeline.timed ? timeline.end / 400 : 0;
@@ -116,6 +124,10 @@ void add_bars(const Program& program, const Graph& graph, const std::vector<Time
     if (is_transfer(step.kind)) {
       copies.push_back(copy_bar(program, graph, step, steps[i]));
       interrupted = interrupted || (timeline.timed && step.lane == Lane::compute);
+      continue;
+    }
+    if (step.lane == Lane::communicate) {
+      copies.push_back(communication_bar(program, graph, step, steps[i]));
       continue;
     }
     const Pass pass = pass_of(program, graph, step);

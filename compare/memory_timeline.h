@@ -27,14 +27,15 @@ struct MemoryTimeline {
 
     std::size_t device_bytes() const;
   };
-  /// A stretch of computing, or one copy.
+  /// A stretch of computing, one copy, or one communication with other ranks.
   struct Bar {
     StepKind kind = StepKind::compute;
     double start = 0, end = 0;
-    std::string name{};     ///< of the pass, or of the tensor that is copied
+    std::string name{};     ///< of the pass, of the tensor that is copied, or of what ranks get in common
     Pass pass{};            ///< of a stretch of computing
-    std::size_t bytes = 0;  ///< of a copy
+    std::size_t bytes = 0;  ///< of a copy or a communication
     int offload = -1;       ///< of a copy: the number of its offload
+    bool communicates = false;
   };
 
   bool timed = false;             ///< whether `at`, `start`, `end` are milliseconds

@@ -116,16 +116,21 @@ struct Row {
   const char* name;
   StepKind kind;
   const char* colour;
+  bool communicates = false;
+
+  bool has(const Bar& bar) const { return bar.kind == kind && bar.communicates == communicates; }
 };
 constexpr Row kRows[] = {{"compute", StepKind::compute, ""},
                          {"copy out", StepKind::copy_out, "#5b7f95"},
                          {"copy in", StepKind::copy_in, "#2e5d78"},
                          {"to disk", StepKind::disk_write, "#b08d4f"},
-                         {"from disk", StepKind::disk_read, "#8a6d3b"}};
+                         {"from disk", StepKind::disk_read, "#8a6d3b"},
+                         {"ranks", StepKind::compute, "#7a5c99", true}};
 
 std::string bar_title(const Bar& bar, bool timed) {
   const std::string took = timed ? text_of(", ", svg_number(bar.end - bar.start), " ms") : std::string();
-  return bar.kind == StepKind::compute ? bar.name + took : text_of(bar.name, ", ", bytes_text(bar.bytes), took);
+  const bool computes = bar.kind == StepKind::compute && !bar.communicates;
+  return computes ? bar.name + took : text_of(bar.name, ", ", bytes_text(bar.bytes), took);
 }
 
 /// Arcs for the largest offloads alone: hundreds of them would say nothing.
@@ -149,29 +154,28 @@ void draw_arcs(Svg& svg, const MemoryTimeline& timeline, double y_out, double y_
 }
 
 bool shows(const Row& row, const MemoryTimeline& timeline) {
-  return row.kind == StepKind::compute ||
-         std::any_of(timeline.bars.begin(), timeline.bars.end(), [&](const Bar& bar) { return bar.kind == row.kind; });
+  const bool computes = row.kind == StepKind::compute && !row.communicates;
+  return computes || std::any_of(timeline.bars.begin(), timeline.bars.end(), [&](const Bar& b) { return row.has(b); });
 }
 
 void draw_rows(Svg& svg, const MemoryTimeline& timeline, double top) {
-  std::map<StepKind, double> tops;
+  std::map<std::pair<StepKind, bool>, double> tops;  // by kind, and whether of communications
   for (const Row& row : kRows) {
     if (!shows(row, timeline)) continue;
     svg.text({kLeft, top + 11}, row.name, "start", kGrey);
-    tops[row.kind] = top + 15;
+    tops[{row.kind, row.communicates}] = top + 15;
     svg.line({kLeft, top + 15 + kRowHeight}, {kRight, top + 15 + kRowHeight}, kFrame);
     top += kRowPitch;
   }
-  if (tops.contains(StepKind::copy_out) && tops.contains(StepKind::copy_in)) {
-    draw_arcs(svg, timeline, tops[StepKind::copy_out] + kRowHeight, tops[StepKind::copy_in]);
-  }
+  const auto out = tops.find({StepKind::copy_out, false}), in = tops.find({StepKind::copy_in, false});
+  if (out != tops.end() && in != tops.end()) draw_arcs(svg, timeline, out->second + kRowHeight, in->second);
   for (const Bar& bar : timeline.bars) {
-    const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.kind == bar.kind; });
+    const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.has(bar); });
     if (row == std::end(kRows)) continue;
     const double x = x_of(timeline, bar.start);
-    svg.rectangle({x, tops[bar.kind]}, std::max(0.5, x_of(timeline, bar.end) - x), kRowHeight,
-                  bar.kind == StepKind::compute ? pass_look(bar.pass) : text_of("fill:", row->colour),
-                  bar_title(bar, timeline.timed));
+    const bool computes = bar.kind == StepKind::compute && !bar.communicates;
+    svg.rectangle({x, tops.at({bar.kind, bar.communicates})}, std::max(0.5, x_of(timeline, bar.end) - x), kRowHeight,
+                  computes ? pass_look(bar.pass) : text_of("fill:", row->colour), bar_title(bar, timeline.timed));
   }
 }
 

@@ -11,10 +11,6 @@ namespace {
 
 constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
 
-void flush_denormals() {
-  _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
-}
-
 /// What no setting of ours changes: where the call comes from.
 void check_call(int threads) {
   if (threads == 1) return;
@@ -35,6 +31,10 @@ int checked(int threads) {
 }
 
 }  // namespace
+
+void flush_denormals() {
+  _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+}
 
 ComputeTeam::Settings::Settings()
     : num_threads(omp_get_max_threads()),

@@ -35,6 +35,9 @@ void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
 /// Elements below which a loop is not worth a second thread.
 inline constexpr std::int64_t kParallelGrain = 16384;
 
+/// Has the calling thread flush denormal numbers to zero from here on.
+void flush_denormals();
+
 /// While it lives, parallel regions that the calling thread begins get a team of exactly so many threads, and each of
 /// these flushes denormal numbers to zero. Kernels are made for one size of the team; some of oneDNN's wait for all of
 /// its threads, for ever where OpenMP gives fewer. OpenMP's settings are a thread's own: this one's are given back in

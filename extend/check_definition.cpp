@@ -70,6 +70,9 @@ void check_definition(const OpDef& op) {
   demand(op.updated_inputs.empty() || op.recompute == Recompute::once, op,
          "updates variables and may be executed again, which would update them twice",
          hint("set OpDef::recompute to Recompute::once"));
+  demand(!op.communicates || (op.recompute == Recompute::once && op.updated_inputs.empty()), op,
+         "communicates, and may be executed again or updates variables",
+         hint("set OpDef::recompute to Recompute::once, and have another operation update by what it gives"));
   demand(std::all_of(op.kept_outputs.begin(), op.kept_outputs.end(), [](int i) { return i >= 0; }), op,
          "names a negative output in kept_outputs");
 }

@@ -39,6 +39,11 @@ void ListDependencies::add(int place) {
   const bool asserts = assertion_of(node) != nullptr;
   if (last_assertion_ >= 0 && (asserts || node.op().is_update())) before_[at(place)].insert(last_assertion_);
   if (asserts) last_assertion_ = place;
+  // All ranks communicate in one order.
+  if (node.op().communicates) {
+    if (last_communication_ >= 0) before_[at(place)].insert(last_communication_);
+    last_communication_ = place;
+  }
   if (!node.op().prints) return;
   if (last_print_ >= 0) before_[at(place)].insert(last_print_);
   last_print_ = place;

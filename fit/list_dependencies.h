@@ -10,7 +10,8 @@
 namespace sectionflow {
 
 /// The instructions that each one of a list must follow, by their places: what makes what it reads, updates of
-/// variables and their readers, control edges, prints among themselves. Everything stands in the list once.
+/// variables and their readers, control edges, prints among themselves, and so what
+/// communicates. Everything stands in the list once.
 class ListDependencies {
  public:
   /// Both must outlive this.
@@ -36,6 +37,7 @@ class ListDependencies {
   std::map<NodeId, int> place_of_;
   std::map<NodeId, Variable> variables_;
   int last_print_ = -1;
+  int last_communication_ = -1;
   int last_assertion_ = -1;
 };
 

@@ -105,6 +105,10 @@ class Comparison {
     if (again) return;
     if (in_forward_half != (place < wanted_.written.half)) refuse(place, "is in the other half of the cycle");
     if (!is_node(instruction)) return;
+    if (wanted_.graph.graph().node(instruction.node).op().communicates) {
+      if (place < last_communication_) refuse(place, "communicates in another order than in the program");
+      last_communication_ = place;
+    }
     for (const int earlier : before_.of(instruction.node)) {
       if (earlier < place && executions_[as_index(earlier)] == 0) refuse(place, "comes before what it has to follow");
     }
@@ -145,6 +149,7 @@ class Comparison {
   std::vector<Versions> versions_;  // of each instruction
   std::vector<int> executions_;
   std::map<int, UnderWay> under_way_;  // by place
+  int last_communication_ = -1;        // place of the last that communicates
 };
 
 }  // namespace

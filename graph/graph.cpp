@@ -334,6 +334,21 @@ void Graph::add_to_collection(std::string_view collection, Operation operation) 
   // Programs know whether they train, and whether they complete a training cycle.
   if (collection == kTrainingOperations || collection == kAccumulationOperations) ++generation_;
 }
+void Graph::replace_in_collection(std::string_view collection, Operation before, Operation after) {
+  SF_CHECK(&before.node().graph() == this && &after.node().graph() == this, ArgumentError, "collection '", collection,
+           "': '", before.name(), "' and '", after.name(), "' must both belong to this graph");
+  const auto entry_of = [this, name = std::string(collection)](Operation item) -> CollectionEntry<Operation>* {
+    for (auto& entry : operation_collections_[name]) {
+      if (entry.item == item) return &entry;
+    }
+    return nullptr;
+  };
+  auto* const entry = entry_of(before);
+  SF_CHECK(entry != nullptr, ArgumentError, "collection '", collection, "' has no '", before.name(), "'");
+  on_roll_back([entry_of, before, after] { entry_of(after)->item = before; });
+  entry->item = after;
+  ++generation_;
+}
 std::vector<Value> Graph::values(std::string_view collection) const {
   return items_of(value_collections_, collection, nullptr);
 }

@@ -30,6 +30,8 @@ inline constexpr std::string_view kAccumulationOperations = "accumulation_operat
 /// Three values an accumulation of gradients: the variable i64 [] that counts the micro-batches taken, the boolean
 /// placeholder that a session decides, true for the last one, and the number of that one, a constant i64 [].
 inline constexpr std::string_view kMicroBatches = "micro_batches";
+/// Where several ranks train together: how many, a constant i64 [].
+inline constexpr std::string_view kRanks = "ranks";
 
 /// One entry of a collection, with the group that was open when it was added.
 template <class Item>
@@ -225,6 +227,9 @@ class Graph {
   /// Throws: ArgumentError for what does not belong to this graph.
   void add_to_collection(std::string_view collection, Value value);
   void add_to_collection(std::string_view collection, Operation operation);
+  /// Puts `after` in the place of `before`, an entry of the collection. Throws: ArgumentError where that is none, or
+  /// either does not belong to this graph.
+  void replace_in_collection(std::string_view collection, Operation before, Operation after);
   /// The values of a collection in the order of their adding; empty for an unknown name.
   std::vector<Value> values(std::string_view collection) const;
   std::vector<Operation> operations(std::string_view collection) const;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,9 @@ namespace SF_API sectionflow {
 /// Throws: ArgumentError for what a file cannot hold: names that are not UTF-8 or longer than 4096 bytes, an operation
 /// that reads one made after it, and more than 100 MB in all (constants count; feed large tensors instead).
 std::string graph_text(const Graph& graph);
+
+/// A number that another graph has by chance alone: of what graph_text has, constants included, without its limits.
+std::uint64_t graph_digest(const Graph& graph);
 
 /// Writes graph_text to a file, which appears whole or not at all. Throws: as graph_text, and DataError.
 void save_graph(const Graph& graph, const std::string& path, Where where = Where::here());

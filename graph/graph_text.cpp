@@ -122,7 +122,32 @@ class GraphText {
   const char* separator_ = "";
 };
 
+/// FNV-1a of all that is added.
+class Digest {
+ public:
+  void add(const ordered_json& json) {
+    const std::string text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    for (const char letter : text) value_ = (value_ ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
 }  // namespace
+
+std::uint64_t graph_digest(const Graph& graph) {
+  Digest digest;
+  const FirstInputs now;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    digest.add(json_of_node(node, now));
+    for (const Node* before : node.order_inputs()) digest.add(before->id());
+  }
+  for (const CollectedItem& item : graph.collected_items()) digest.add(json_of_entry(item));
+  return digest.value();
+}
 
 std::string graph_text(const Graph& graph) {
   GraphText text;

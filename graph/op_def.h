@@ -163,6 +163,9 @@ struct OpDef {
   /// A copy between device and host instead of a kernel; what was moved out is offloaded to the host and is there to be
   /// moved in again, for nothing else.
   Movement movement = Movement::none;
+  /// Its kernel exchanges bytes with the other ranks of a session (Communicator), beside the compute lane. Such nodes
+  /// are executed in one order on all ranks, once a cycle; what they give is the same on all.
+  bool communicates = false;
   /// Its kernel writes text for people to read: it is not launched where nothing but its time is wanted.
   bool prints = false;
   /// Floating point operations of one execution, estimated from concrete types. Absent: so few that its bytes alone

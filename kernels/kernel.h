@@ -14,6 +14,8 @@
 
 namespace SF_API sectionflow {
 
+class Communicator;
+
 /// One of the parts in which a node runs (OpDef::parts).
 struct NodePart {
   std::int64_t rows = 0;  ///< of the whole; decides, with the other dimensions, by which blocks a kernel computes
@@ -45,6 +47,7 @@ struct KernelArguments {
   RandomAddress random;                 ///< for seeded ops
   void* queue = nullptr;  ///< asynchronous devices: the compute queue that the kernel joins (Device::native_queue)
   const RandomState* random_state = nullptr;  ///< the same: seed and cycle in device memory, to be read by the kernel
+  Communicator* communicator = nullptr;       ///< for ops that communicate (OpDef::communicates): the session's
 };
 
 /// An output that may lie in the same bytes as an input (which is then dead afterwards). Results must not depend on it.

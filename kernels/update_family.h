@@ -89,11 +89,12 @@ struct AdamRule {
 /// is up to `Updates`, whose static functions make a kernel each, of a variable with `count` elements:
 /// - `copy(num_bytes)`: variable = x;
 /// - `map<T>(count, function)`: variable = function(variable, x);
+/// - `map_rows(count, rows, function)`, with `rows` x of f32, one behind the other, taken in turn; it has no gate;
 /// - `by_rule<G>(count, rule)`, with a gradient that is stored as G, f32 or bf16;
 /// - `average(count, options)`: average = weight_average(options, updates)(average, variable), where it is taken;
 /// - `accumulated(count)`: y = Accumulated{micro_batch = 0}(accumulator, x), which may lie over x.
-/// All but the copy and the last take a `gate` last: the number of the input, a boolean on the device, that lets the
-/// update happen; below 0: it always does.
+/// All others but the copy and the last take a `gate` last: the number of the input, a boolean on the device, that lets
+/// the update happen; below 0: it always does.
 template <class Updates>
 class UpdateFamily {
  public:
@@ -137,7 +138,12 @@ class UpdateFamily {
   static Made update_moving_average(const KernelRequest& request) {
     const bool is_training = host_boolean(request, 2);
     const float decay = request.node.options<MovingAverageOptions>().decay;
-    return Updates::template map<float>(is_training ? count(request) : 0, formulas::Average{decay, 1.0F - decay}, -1);
+    const formulas::Average average{decay, 1.0F - decay};
+    const Shape& x = request.inputs[1].shape;
+    if (is_training && x.rank() > request.inputs[0].shape.rank()) {
+      return Updates::map_rows(count(request), x[0], average);
+    }
+    return Updates::template map<float>(is_training ? count(request) : 0, average, -1);
   }
   /// Inputs: the variable and its slots, the gradient, the learning rate and perhaps the steps.
   template <class Rule>

@@ -82,10 +82,12 @@ Engine::Engine(Graph& graph, SessionOptions options, Where where)
   });
   statistics_.bytes_limit = statistics_.bytes_reservable_limit = budgets_.device;
   statistics_.context_bytes = device_->context_bytes();
+  exceptions_ = std::uncaught_exceptions();
   end_registration();
 }
 
 Engine::~Engine() {
+  leave_ranks();
   if (lent_ != nullptr) lent_->close();
 }
 
@@ -190,6 +192,7 @@ void Engine::check_ready(const Program& program) const {
   const bool trains = program.advances_cycle || program.micro_batch;
   SF_CHECK_CODE(!trains || training_refused_ == nullptr, ArgumentError, ErrorCode::averages_in_place,
                 training_refused_);
+  check_ranks(program);
   if (!program.report.fits) throw_budget_error(program.report);
 }
 
@@ -284,9 +287,9 @@ const std::any* Engine::pending_note() const {
   return pending_ ? &pending_->note : nullptr;
 }
 
-std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex first, StepIndex last,
-                                              const std::vector<const std::byte*>& feeds, const ExecuteOptions& options,
-                                              ExecutionTimes* times) {
+std::vector<HostTensor> Engine::execute_here(Executable& program, StepIndex first, StepIndex last,
+                                             const std::vector<const std::byte*>& feeds, const ExecuteOptions& options,
+                                             ExecutionTimes* times) {
   // First: where the device cannot be entered nothing has changed.
   const auto entered = device_->enter();
   std::byte* base = arena().data();
@@ -335,6 +338,7 @@ std::vector<HostTensor> Engine::execute_range(Executable& program, StepIndex fir
                            .log_passes = options.log_passes,
                            .log_pass_times = options.log_pass_times,
                            .poison = options_.poison,
+                           .communicator = options_.communicator.get(),
                            .measuring = measuring_,
                            .checks = value_checks_};
   const auto begun = std::chrono::steady_clock::now();

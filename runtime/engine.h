@@ -208,6 +208,9 @@ class Engine {
   std::vector<HostTensor> execute_range(Executable& program, StepIndex first, StepIndex last,
                                         const std::vector<const std::byte*>& feeds, const ExecuteOptions& options,
                                         ExecutionTimes* times);
+  std::vector<HostTensor> execute_here(Executable& program, StepIndex first, StepIndex last,
+                                       const std::vector<const std::byte*>& feeds, const ExecuteOptions& options,
+                                       ExecutionTimes* times);
   std::optional<ExecutionTimes> times_wanted(Executable& program) const;
   void tell_times(Executable& program, std::optional<ExecutionTimes> times);
   void lay_out_variables();
@@ -227,6 +230,10 @@ class Engine {
   void add_forward_half(const Program& forward);
   void finish(const Program& program, bool completed, bool is_measured);
   void check_feeds(const Feeds& feeds) const;
+  // Of several ranks (engine_ranks.cpp).
+  void check_ranks(const Program& program) const;
+  void agree(const Program& program);
+  void leave_ranks() noexcept;
   void check_not_pending(const char* call) const;
   std::byte* variable_bytes(Value variable, const char* call);
 
@@ -268,6 +275,8 @@ class Engine {
   std::string given_from_;
   std::uint64_t num_given_back_ = 0;
   TimesEditor edit_times_;
+  std::set<std::string> agreed_;  // programs that all ranks execute, as text
+  int exceptions_ = 0;            // in flight when it was made
   std::unique_ptr<SwapEngine> swaps_;
   std::shared_ptr<HostHolds> holds_;  // shared with what is lent, which may live longer
   std::shared_ptr<LentMemory> lent_;  // made when it is first asked for

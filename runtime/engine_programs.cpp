@@ -14,10 +14,12 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "comm/communicator.h"
 #include "runtime/engine.h"
 #include "runtime/swap_engine.h"
 #include "schedule/micro_batches.h"
 #include "schedule/program_key.h"
+#include "schedule/ranks.h"
 #include "schedule/training_flag.h"
 
 namespace sectionflow {
@@ -187,16 +189,20 @@ std::int64_t Engine::read_counter(NodeId variable) const {
 }
 
 /// Of the random numbers of an execution that begins now: they follow from what the session holds, cycles and
-/// micro-batches, and not from what is executed. A run that takes no micro-batch draws what the next one will draw.
+/// micro-batches, and not from what is executed. A run that takes no micro-batch draws what the next one will draw. Of
+/// several ranks each takes the micro-batch of its number in every round.
 std::uint64_t Engine::random_seed(const Program& program) const {
   if (program.report.initializes) return options_.seed;
+  const auto ranks = static_cast<std::uint64_t>(ranks_of(*graph_));
+  const auto rank = options_.communicator ? static_cast<std::uint64_t>(options_.communicator->rank()) : 0;
   std::optional<NodeId> counter = program.micro_batch;
   if (!counter) {
     const std::vector<MicroBatches> accumulations = micro_batches_of(*graph_);
-    if (accumulations.empty()) return options_.seed;
+    if (accumulations.empty()) return ranks > 1 ? seed_of_micro_batch(options_.seed, rank) : options_.seed;
     counter = accumulations.front().index.node().id();
   }
-  return seed_of_micro_batch(options_.seed, static_cast<std::uint64_t>(read_counter(*counter)));
+  const auto index = static_cast<std::uint64_t>(read_counter(*counter));
+  return seed_of_micro_batch(options_.seed, ranks > 1 ? index * ranks + rank : index);
 }
 
 Executable& Engine::whole_graph_program(const std::vector<Value>& fetches, const Signature& signature,

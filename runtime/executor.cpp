@@ -7,6 +7,7 @@
 
 #include "base/allocation_scope.h"
 #include "base/error.h"
+#include "comm/communicator.h"
 #include "runtime/device_bytes.h"
 #include "runtime/lent_memory.h"
 #include "runtime/poison.h"
@@ -47,12 +48,14 @@ void check_scratch(const Step& step, const BoundStep& bound, ExecutionContext& c
 
 void launch(const Step& step, const BoundStep& bound, ExecutionContext& context) {
   guard_scratch(bound, context);
-  context.updates_started = context.updates_started || bound.is_update;
+  // Written by the compute lane alone: no update communicates.
+  if (bound.is_update) context.updates_started = true;
   KernelArguments arguments{.inputs = bound.inputs,
                             .outputs = bound.outputs,
                             .updated = bound.updated,
                             .workspace = bound.workspace,
-                            .random = {context.seed, bound.random_ordinal, static_cast<std::uint32_t>(context.cycle)}};
+                            .random = {context.seed, bound.random_ordinal, static_cast<std::uint32_t>(context.cycle)},
+                            .communicator = context.communicator};
   if (context.queue != nullptr) {
     arguments.queue = context.queue->queues().native(Queue::compute);
     arguments.random_state = context.queue->queues().random_state();
@@ -140,7 +143,7 @@ class Execution {
     try {
       execute_lane(Lane::compute);
     } catch (...) {
-      progress.fail(std::current_exception());
+      fail();
     }
     team.join();
     progress.rethrow();
@@ -150,8 +153,14 @@ class Execution {
     try {
       execute_lane(lane);
     } catch (...) {
-      context_.swaps->progress().fail(std::current_exception());
+      fail();
     }
+  }
+
+  /// A lane has thrown: no other goes on. One that waits for other ranks is told by the communicator, as they are.
+  void fail() {
+    context_.swaps->progress().fail(std::current_exception());
+    if (context_.communicator != nullptr) fail_ranks(*context_.communicator);
   }
 
   /// Executes the steps of one lane, or, where lanes do not run beside each other, all steps.
@@ -170,7 +179,7 @@ class Execution {
       }
       if (!recording_) count_execution(step(i), context_);
       if (queue_ != nullptr && is_queue(step(i).lane)) queue_->passed(i);
-      if (context_.checks.any() && !repeats_checked(step(i))) check_step_values(program_, i, context_);
+      if (context_.checks.any() && is_looked_at(step(i))) check_step_values(program_, i, context_);
       if (asserts_) check_assertion(program_, i, context_);
       if (context_.poison) end_poisoned(i);
       times_.end_step(i);
@@ -179,9 +188,9 @@ class Execution {
     if (compute) times_.leave_pass();
   }
 
-  /// Whether a step computes the bits that an earlier one has been looked at for. A forward half may have been executed
-  /// without checks.
-  bool repeats_checked(const Step& step) const { return step.replay && first_ == 0; }
+  /// Not where an earlier step has been looked at for the same bits: a forward half may have been executed without
+  /// checks. Nor what ranks have in common, which is there on a thread that has no team to look with: its readers are.
+  bool is_looked_at(const Step& step) const { return !(step.replay && first_ == 0) && step.lane != Lane::communicate; }
 
   void end_poisoned(StepIndex index) {
     if (queue_ != nullptr) queue_->queues().synchronize();
@@ -321,6 +330,16 @@ class Execution {
 };
 
 }  // namespace
+
+void fail_ranks(Communicator& communicator) noexcept {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    communicator.fail(error.what());
+  } catch (...) {
+    communicator.fail("an exception that is no std::exception");
+  }
+}
 
 void execute(Executable& program, StepIndex first, StepIndex last, ExecutionContext& context) {
   const StepScope scope;

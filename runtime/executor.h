@@ -13,6 +13,7 @@
 
 namespace sectionflow {
 
+class Communicator;
 class LentMemory;
 
 /// What one execution of a program needs from outside.
@@ -35,9 +36,10 @@ struct ExecutionContext {
   bool log_passes = false;
   bool log_pass_times = false;
   bool poison = false;
-  bool measuring = false;        ///< every byte of the plan is written, so that it can be found
-  ValueChecks checks{};          ///< what is refused in the results of operations
-  bool updates_started = false;  ///< set once a variable may have changed
+  Communicator* communicator = nullptr;  ///< of the ranks; needed by programs that communicate
+  bool measuring = false;                ///< every byte of the plan is written, so that it can be found
+  ValueChecks checks{};                  ///< what is refused in the results of operations
+  bool updates_started = false;          ///< set once a variable may have changed
 };
 
 /// Executes steps [first, last) of a bound program: the compute lane on the calling thread, the others beside it, each
@@ -46,7 +48,10 @@ struct ExecutionContext {
 /// between them, or launches the recording of an earlier execution; only the disk's lanes have threads. All work is
 /// done when it returns. Throws: InternalError when a kernel has written past its scratch, or, in poison mode, past its
 /// storage; ArgumentError for results that `checks` refuses, and for assertions that do not hold; what the swap engine
-/// throws. Then no lane is running any more.
+/// and the communicator throw. Then no lane is running any more, and where ranks communicate the others are told.
 void execute(Executable& program, StepIndex first, StepIndex last, ExecutionContext& context);
+
+/// Within a catch: tells the other ranks what was caught, so that they do not wait for this one.
+void fail_ranks(Communicator& communicator) noexcept;
 
 }  // namespace sectionflow

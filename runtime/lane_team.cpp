@@ -6,6 +6,7 @@
 #include "base/allocation_scope.h"
 #include "base/error.h"
 #include "base/held_signals.h"
+#include "device/parallel.h"
 #include "device/team_waiting.h"
 
 namespace sectionflow {
@@ -31,6 +32,8 @@ void LaneTeam::add_threads(int threads) {
     for (int worker = 0; worker < threads; ++worker) {
       threads_.emplace_back([this, worker] {
         leave_core_of_team();
+        // As the compute team's threads: sums of ranks are those of one process.
+        flush_denormals();
         work(worker);
       });
     }

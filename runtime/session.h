@@ -21,6 +21,7 @@
 
 namespace SF_API sectionflow {
 
+class Communicator;
 class Engine;
 
 /// The device, the budget and the randomness of a session, and what it checks.
@@ -66,6 +67,9 @@ struct SessionOptions {
   int threads = 0;
   /// Of all random numbers: initial values and random operations.
   std::uint64_t seed = 0;
+  /// Trains with as many ranks as it has, whose sessions are made alike and make the same calls; updates say how many
+  /// (UpdateOptions::ranks, docs/many_devices.md). Budgets, and where tensors are kept, may differ from rank to rank.
+  std::shared_ptr<Communicator> communicator{};
   /// Debugging: guard bytes behind every buffer, NaN into every buffer when it begins and ends. Slow, and needs more
   /// memory.
   bool poison = false;

@@ -69,9 +69,9 @@ class Trace {
   void set_machine(Machine machine) { machine_ = std::move(machine); }
 
   /// Chrome trace event JSON, for chrome://tracing and Perfetto. The process is the device; it has one lane of steps
-  /// for compute, copy out, copy in, disk out and disk in each as far as they are used, and one of passes; flows from
-  /// swap-out to swap-in; and counters: bytes in use on the device, the budget, and bytes offloaded.
-  /// One file, its folder made where it is not there: TraceFiles cuts long runs. Throws: DataError when it cannot be
+  /// for compute, copy out, copy in, disk out, disk in and communicate each as far as they are used, one of passes;
+  /// flows from swap-out to swap-in; and counters: bytes in use on the device, the budget, and bytes offloaded. One
+  /// file, its folder made where it is not there: TraceFiles cuts long runs. Throws: DataError when it cannot be
   /// written; what was there stays.
   void write(const std::string& path, const Graph& graph, Where where = Where::here()) const;
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "graph/ops/basic.h"
 #include "graph/traversal.h"
+#include "schedule/put_off_readers.h"
 
 namespace sectionflow {
 namespace {
@@ -71,7 +73,13 @@ class Hoisting {
       for (NodeId dependency : dependencies[id]) first_reader_.try_emplace(dependency, place);
     }
     place = 0;
-    for (NodeId id : order) keys_[id] = key(id, ++place);
+    for (NodeId id : order) {
+      const auto& needed = dependencies[id];
+      const bool follows =
+          std::any_of(needed.begin(), needed.end(), [&](NodeId each) { return follows_.contains(each); });
+      if (follows || graph.node(id).op().communicates) follows_.insert(id);
+      keys_[id] = key(id, ++place);
+    }
   }
 
   const OrderKey& key(NodeId id) const { return keys_.at(id); }
@@ -80,7 +88,8 @@ class Hoisting {
   OrderKey key(NodeId id, int place) const {
     const Node& node = graph_.node(id);
     if (is_at_hand(node)) return {0, 0, place};
-    if (!node.op().is_update() && node.op().movement == Movement::none) return {place, 0, place};
+    const bool is_early = node.op().is_update() || node.op().movement != Movement::none || follows_.contains(id);
+    if (!is_early) return {place, 0, place};
     OrderKey last{0, 0, 0}, last_trigger{0, 0, 0}, offload{0, 0, 0};
     for (NodeId dependency : dependencies_[id]) {
       const auto found = keys_.find(dependency);
@@ -103,10 +112,12 @@ class Hoisting {
   const Dependencies& dependencies_;
   std::map<NodeId, int> first_reader_;  // the place of the first that depends on a node
   std::map<NodeId, OrderKey> keys_;
+  std::set<NodeId> follows_;  // what communicates, and what is computed of it
 };
 
-/// Moves each update and each swap to the place just after the last node that it waits for, and what is at hand to the
-/// front: a learning rate that is made after all gradients must not hold the updates back.
+/// Moves each update, each swap, what communicates and what is computed of that to the place just after the last node
+/// that it waits for, and what is at hand to the front: a learning rate that is made after all gradients must not hold
+/// the updates back.
 std::vector<NodeId> hoist_updates(const Graph& graph, const std::vector<NodeId>& order,
                                   const Dependencies& dependencies) {
   const Hoisting hoisting(graph, order, dependencies);
@@ -210,7 +221,7 @@ InstructionList build_schedule(const ConcreteGraph& graph, const RunRequest& req
   // Sources that nothing reads are there for their fetch, or as targets.
   for (NodeId id : order) emit(id);
   list.half = static_cast<int>(list.instructions.size());
-  return list;
+  return put_off_readers(std::move(list), graph);
 }
 
 }  // namespace sectionflow

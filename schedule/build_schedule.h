@@ -17,9 +17,10 @@ struct RunRequest {
 
 /// All nodes that a request needs, each after what it depends on. Beside data and control inputs an update of a
 /// variable waits for every other reader of the variable, fetches included, and for earlier updates of it; otherwise it
-/// comes as early as it can, so that gradients die at once. So do swaps, but that a swap-in which nothing later than
-/// its swap-out starts comes just before its first reader. With `initial_values_first` the initial assignment of a
-/// variable comes before its readers instead. Throws: ArgumentError naming a cycle, or a placeholder that is not fed.
+/// comes as early as it can, so that gradients die at once. So do what communicates, what is computed of that, and
+/// swaps, but that a swap-in which nothing later than its swap-out starts comes just before its first reader. With
+/// `initial_values_first` the initial assignment of a variable comes before its readers instead. Throws: ArgumentError
+/// naming a cycle, or a placeholder that is not fed.
 std::vector<NodeId> execution_order(const ConcreteGraph& graph, const std::vector<bool>& needed,
                                     bool initial_values_first = false);
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/ops/basic.h"
+#include "schedule/ranks.h"
 
 namespace sectionflow {
 namespace {
@@ -67,7 +69,8 @@ class Simulation {
         if (!conflict) continue;
         SF_CHECK(over[static_cast<std::size_t>(later.step)][static_cast<std::size_t>(other)] >= earlier.step,
                  InternalError, "check_schedule: step ", later.step, " (", lane_name(lane), ") and step ", earlier.step,
-                 " (", lane_name(other), ") may touch the same bytes of ", tier_name(later.tier), " in any order");
+                 " (", lane_name(other), ") may touch the same ",
+                 later.tier ? text_of("bytes of ", tier_name(*later.tier)) : "variable", " in any order");
       }
     }
   }
@@ -77,7 +80,7 @@ class Simulation {
     std::size_t begin, end;
   };
   struct Access {
-    Tier tier;
+    std::optional<Tier> tier;  // none: a variable, which has its number as its only byte
     Range range;
     StepIndex step;
     bool writes;
@@ -110,6 +113,13 @@ class Simulation {
     }
     for (const Operand& updated : step.updated) note(updated, true);
     note(step.workspace, true);
+    const auto note_variable = [&](const Operand& operand, bool writes) {
+      if (operand.kind != Operand::Kind::variable || is_transfer(step.kind) || !communicates_) return;
+      const auto variable = static_cast<std::size_t>(operand.index);
+      accesses_.push_back({std::nullopt, {variable, variable + 1}, now_, writes});
+    };
+    for (const Operand& input : step.inputs) note_variable(input, false);
+    for (const Operand& updated : step.updated) note_variable(updated, true);
   }
 
   /// For each step and lane the last step of that lane that is surely over when the step starts.
@@ -211,7 +221,8 @@ class Simulation {
   std::array<std::size_t, kNumTiers> highest_{};
   std::array<Owners, kNumTiers> owners_;
   std::vector<Access> accesses_;
-  std::set<int> updated_;  // variables
+  std::set<int> updated_;                              // variables
+  const bool communicates_ = communicates(schedule_);  // else one lane alone has variables
 };
 
 }  // namespace

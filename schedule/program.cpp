@@ -9,6 +9,7 @@
 #include "schedule/check_schedule.h"
 #include "schedule/micro_batches.h"
 #include "schedule/node_parts.h"
+#include "schedule/ranks.h"
 #include "schedule/transient_split.h"
 #include "schedule/waits.h"
 
@@ -82,6 +83,9 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   std::set<NodeId> executed;
   for (const Step& step : program.schedule.steps) {
     if (is_transfer(step.kind)) count_transfer(step, program.schedule, report);
+    if (step.lane == Lane::communicate) {
+      for (const Operand& output : step.outputs) report.bytes_communicated += operand_bytes(program.schedule, output);
+    }
     if (step.kind != StepKind::compute || step.part > 0) continue;
     ++report.num_operations;
     const bool again = !executed.insert(step.node).second;
@@ -118,6 +122,9 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
   program.host_offset = round_up(variables.host_end_bytes, alignment_of(Tier::host));
   program.advances_cycle = completes_training(program.schedule, graph.graph());
   program.micro_batch = micro_batch_counter(program.schedule, graph.graph());
+  const bool trains = program.advances_cycle || program.micro_batch;
+  if (trains || communicates(program.schedule)) program.ranks = ranks_of(graph.graph());
+  if (trains && program.ranks > 1) check_equal_updates(program.schedule, graph);
   program.report = make_report(program, graph, variables, options.budgets);
   program.report.notes = std::move(tools.notes);
   program.report.predicted_seconds = tools.predicted_seconds;

@@ -29,6 +29,7 @@ struct Program {
   std::size_t transient_offset = 0;     ///< of the planned region in the arena
   std::size_t host_offset = 0;          ///< of the planned region in the pool of host memory
   bool advances_cycle = false;          ///< completing it completes a training cycle
+  int ranks = 0;                        ///< that execute it together; 0: it neither trains nor communicates
   std::optional<NodeId> micro_batch;    ///< the variable that counts the micro-batches of which it takes one
   std::vector<std::vector<int>> dying;  ///< poison mode: storages whose life ends with each step
   Signature signature;
@@ -57,7 +58,7 @@ std::vector<EntryValue> left_by_forward_half(const Program& forward);
 using InstructionWriter = std::function<InstructionList(PlanningTools&)>;
 
 /// InstructionList -> schedule -> kernels -> storages -> offsets -> waits. Never throws BudgetError: the report says
-/// whether it fits.
+/// whether it fits. Throws: ArgumentError (SF-E036) where ranks that train together would not do the same.
 Program compile_program(const ConcreteGraph& graph, const InstructionWriter& writer, std::size_t num_fetches,
                         const VariableLayout& variables, Device& device, const CompileOptions& options);
 

@@ -49,6 +49,7 @@ void list_steps(const Schedule& schedule, const Graph& graph, bool has_queues, P
     if (step.pass != pass) digest.pass_begins.push_back(i);
     pass = step.pass;
     if (has_queues ? !is_queue(step.lane) : step.lane != Lane::compute) digest.beside.push_back(i);
+    if (step.lane == Lane::communicate) digest.communications.push_back(i);
     if (step.kind == StepKind::feed) digest.feeds.push_back(i);
     if (step.kind == StepKind::fetch) digest.fetches.push_back(i);
     const bool is_first = step.kind == StepKind::compute && !step.replay;

@@ -38,14 +38,15 @@ struct ForwardHalfFigures {
 /// What each execution asks of a program as a whole, found out when it is compiled: so that it looks at steps to
 /// execute them and for nothing else. Lists of steps rise.
 struct ProgramDigest {
-  NodeStamp newest{};                    ///< of the nodes that it knows
-  NodeId first_unplaced = -1;            ///< the first variable that it names and that has no place; -1: none
-  std::vector<StepIndex> pass_begins;    ///< steps of another pass than the step before them
-  std::vector<StepIndex> beside;         ///< steps that threads beside the caller's execute
-  std::vector<StepIndex> feeds;          ///< steps that copy feeds in
-  std::vector<StepIndex> fetches;        ///< steps that copy fetches out
-  std::vector<StepIndex> assertions;     ///< steps of assertions that are looked at: not where they are replayed
-  std::size_t largest_device_bytes = 0;  ///< of a storage
+  NodeStamp newest{};                     ///< of the nodes that it knows
+  NodeId first_unplaced = -1;             ///< the first variable that it names and that has no place; -1: none
+  std::vector<StepIndex> pass_begins;     ///< steps of another pass than the step before them
+  std::vector<StepIndex> beside;          ///< steps that threads beside the caller's execute
+  std::vector<StepIndex> communications;  ///< steps that communicate
+  std::vector<StepIndex> feeds;           ///< steps that copy feeds in
+  std::vector<StepIndex> fetches;         ///< steps that copy fetches out
+  std::vector<StepIndex> assertions;      ///< steps of assertions that are looked at: not where they are replayed
+  std::size_t largest_device_bytes = 0;   ///< of a storage
   ForwardHalfFigures forward{};
 };
 

@@ -45,6 +45,7 @@ std::string ProgramReport::text() const {
     text += "  disk:       " + bytes_text(disk_bytes_out) + " out and " + bytes_text(disk_bytes_in) + " in; peak " +
             exact(disk_peak_bytes) + excess_text("disk", disk_peak_bytes, disk_budget_bytes) + "\n";
   }
+  if (bytes_communicated > 0) text += "  in common:  " + bytes_text(bytes_communicated) + " of all ranks\n";
   text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +
           " operations\n";
   text += fullest_text(*this, 4);

@@ -45,6 +45,7 @@ struct ProgramReport {
   std::size_t bytes_in = 0;               ///< copied from host to device, feeds not counted
   std::size_t disk_bytes_out = 0;         ///< written to disk in a cycle
   std::size_t disk_bytes_in = 0;          ///< read from disk in a cycle
+  std::size_t bytes_communicated = 0;     ///< that the ranks get in common in a cycle: gradients and statistics
   double predicted_seconds = 0;           ///< of a cycle; 0: no profile was given
   bool fits = true;                       ///< every tier's peak is within its budget
   int num_steps = 0;

@@ -166,6 +166,7 @@ class Lowering {
   void add_operands(Step& step) {
     Node& node = graph_.graph().node(step.node);
     const OpDef& op = node.op();
+    if (op.communicates) step.lane = Lane::communicate;
     const std::optional<NodeParts> parts = step.parts > 1 ? parts_of_node(graph_, step.node) : std::nullopt;
     for (std::size_t i = 0; i < node.inputs().size(); ++i) {
       const bool is_read = graph_.uses(step.node)[i] == InputUse::data;

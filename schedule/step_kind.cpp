@@ -31,6 +31,8 @@ const char* lane_name(Lane lane) {
       return "disk out";
     case Lane::disk_in:
       return "disk in";
+    case Lane::communicate:
+      return "communicate";
   }
   throw InternalError("lane_name: unknown lane");
 }

@@ -22,8 +22,8 @@ struct Pass {
 enum class StepKind { feed, compute, fetch, hold, copy_out, disk_write, disk_read, copy_in };
 
 /// A queue of steps that are executed one after the other; lanes run beside each other.
-enum class Lane { compute, copy_out, copy_in, disk_out, disk_in };
-inline constexpr int kNumLanes = 5;
+enum class Lane { compute, copy_out, copy_in, disk_out, disk_in, communicate };
+inline constexpr int kNumLanes = 6;
 
 /// "compute", "copy out", ...
 const char* lane_name(Lane lane);

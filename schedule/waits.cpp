@@ -13,7 +13,8 @@ constexpr StepIndex kNever = -1;
 /// The latest step of each lane.
 using Clock = std::array<StepIndex, kNumLanes>;
 
-constexpr Clock kBeforeAll = {kNever, kNever, kNever, kNever, kNever};
+constexpr Clock kBeforeAll = {kNever, kNever, kNever, kNever, kNever, kNever};
+static_assert(kBeforeAll.back() == kNever);
 
 std::size_t number_of(Lane lane) {
   return static_cast<std::size_t>(lane);
@@ -86,12 +87,28 @@ class WaitWriter {
       access.writes ? tier.write(access.begin, access.end, index, step.lane, before)
                     : tier.read(access.begin, access.end, index, step.lane, before);
     });
-    if (is_transfer(step.kind)) visit_host_variable(step, index, before);
+    if (is_transfer(step.kind)) {
+      visit_host_variable(step, index, before);
+    } else {
+      visit_variables(step, index, before);
+    }
     if (step.lane != Lane::compute) {
       StepIndex& issue = before[number_of(Lane::compute)];
       issue = std::max(issue, last_of_lane_[number_of(Lane::compute)]);
     }
     settle(index, before);
+  }
+
+  /// Variables that lie on the device: what communicates may read them beside the compute lane.
+  void visit_variables(const Step& step, StepIndex index, Clock& before) {
+    for (const auto* operands : {&step.inputs, &step.updated}) {
+      for (const Operand& operand : *operands) {
+        if (operand.kind != Operand::Kind::variable) continue;
+        const auto variable = static_cast<std::size_t>(operand.index);
+        operands == &step.inputs ? variables_.read(variable, variable + 1, index, step.lane, before)
+                                 : variables_.write(variable, variable + 1, index, step.lane, before);
+      }
+    }
   }
 
   /// A variable that is copied in from its home tier, or back to it.
@@ -128,8 +145,8 @@ class WaitWriter {
   const StorageAssignment& storage_;
   const MemoryPlan& plan_;
   std::array<Accesses, kNumTiers> tiers_;
-  Accesses host_variables_;   // one "byte" a variable
-  std::vector<Clock> known_;  // by step: what is over when it is over
+  Accesses host_variables_, variables_;  // one "byte" a variable
+  std::vector<Clock> known_;             // by step: what is over when it is over
   Clock last_of_lane_;
 };
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "graph/ops/basic.h"
 #include "schedule/build_schedule.h"
+#include "schedule/put_off_readers.h"
 
 namespace sectionflow {
 namespace {
@@ -19,9 +20,8 @@ bool is_forward_value(const SectionMap& map, Value value) {
 class CycleWriter {
  public:
   CycleWriter(const ConcreteGraph& graph, const CycleRequest& request) : graph_(graph), request_(request) {
-    std::vector<Value> fetched;
+    std::vector<Value> fetched = request.held.until_backward;
     for (const CycleFetch& fetch : request.fetches) fetched.push_back(fetch.value);
-    std::ranges::copy(request.held.until_backward, std::back_inserter(fetched));
     std::ranges::copy(request.held.until_end, std::back_inserter(fetched));
     needed_ = graph.needed(fetched, request.training);
     order_ = execution_order(graph, needed_);
@@ -40,7 +40,7 @@ class CycleWriter {
     list_.half = static_cast<int>(list_.instructions.size());
     for (SectionIndex run = last_; run >= 0; --run) write_backward(run);
     hold_to_end();
-    return {std::move(list_), std::move(kept_)};
+    return {put_off_readers(std::move(list_), graph_), std::move(kept_)};
   }
 
   InstructionList backward_half(const std::vector<EntryValue>& entries) {
@@ -55,7 +55,7 @@ class CycleWriter {
     settle_map(left);
     for (SectionIndex run = last_; run >= 0; --run) write_backward(run);
     hold_to_end();
-    return std::move(list_);
+    return put_off_readers(std::move(list_), graph_);
   }
 
  private:

@@ -96,6 +96,7 @@ UpdateOptions SectionTrainer::update_options(const TrainingOptions& options) {
   return {.global_step = options.global_step,
           .clip_norm = options.clip_norm,
           .micro_batches = options.micro_batches,
+          .ranks = options.ranks,
           .skip_non_finite = options.skip_non_finite,
           .average = options.average};
 }

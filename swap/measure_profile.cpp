@@ -100,7 +100,9 @@ class KernelRounds {
   template <class Wanted, class Note>
   void launch(const Wanted& wanted, const Note& note) {
     for (const Step& step : program_.schedule.steps) {
-      if (step.kind != StepKind::compute || engine_.graph().node(step.node).op().prints || !wanted(step)) continue;
+      if (step.kind != StepKind::compute || !wanted(step)) continue;
+      const OpDef& op = engine_.graph().node(step.node).op();
+      if (op.prints || op.communicates) continue;
       Kernel& kernel = kernel_of(step);
       const PlacedOperands placed = places_.place(step, engine_.graph(), kernel.workspace_bytes());
       if (!placed.fits) continue;

@@ -28,7 +28,8 @@ Prediction simulate(const Schedule& schedule, const std::vector<double>& seconds
     }
     lane = start + seconds[i];
     prediction.steps.push_back({start, lane});
-    (is_transfer(step.kind) ? prediction.copy_seconds : prediction.compute_seconds) += seconds[i];
+    if (is_transfer(step.kind)) prediction.copy_seconds += seconds[i];
+    if (!is_transfer(step.kind) && step.lane == Lane::compute) prediction.compute_seconds += seconds[i];
     if (!drags.empty()) free[static_cast<std::size_t>(Lane::compute)] += drags[i];
   }
   prediction.seconds = *std::max_element(free.begin(), free.end());

@@ -41,6 +41,10 @@ SwapProblem make_swap_problem(const InstructionList& list, const Draft& draft, c
                       .host = {},
                       .disk = {},
                       .candidates = {}};
+  // Communications take no time of the compute lane.
+  for (std::size_t i = 0; i < problem.seconds.size(); ++i) {
+    if (draft.schedule.steps[i].lane == Lane::communicate) problem.seconds[i] = 0;
+  }
   for (const Step& step : draft.schedule.steps) {
     const Pass& pass = draft.schedule.passes[static_cast<std::size_t>(step.pass)];
     std::string name = tools.graph().graph().node(step.node).label();

@@ -64,7 +64,9 @@ bool follows(const Node& update, const std::set<NodeId>& run) {
   bool follows = false;
   for (const Value& input : update.inputs()) {
     if (input.node().op().is_variable() || input.dtype() == Dtype::boolean) continue;
-    if (!run.contains(input.node().id())) return false;
+    // What ranks have in common is computed for the update alone.
+    const Node& made = input.node().op().communicates ? input.node().inputs()[0].node() : input.node();
+    if (!run.contains(made.id())) return false;
     follows = true;
   }
   return follows;

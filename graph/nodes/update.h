@@ -2,6 +2,9 @@
 
 #include <any>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -27,5 +30,42 @@ Operation conditional_update(std::string_view op, std::vector<Value> inputs, std
 /// gradient where micro_batch is 0, accumulator + gradient elsewhere.
 /// Shapes: accumulator a variable, gradient and result alike, f32; micro_batch [] i64.
 Value accumulated(Value accumulator, Value gradient, Value micro_batch);
+
+// What ranks that train together have in common. Each of these ops communicates (OpDef::communicates).
+
+/// Options of the ops of ranks: how many there are.
+struct RanksOptions {
+  std::int64_t ranks = 1;
+};
+
+/// The sum of x over all ranks, in rank order: (x of rank 0 + x of rank 1) + ...
+/// Shapes: x and result alike, f32.
+Value all_reduced(Value x, int ranks);
+/// The same behind what has been summed before: ((accumulator + x of rank 0) + x of rank 1) + ..., or, where
+/// micro_batch is 0, as above. Shapes: accumulator a variable, x and result alike, f32; micro_batch [] i64.
+Value all_reduced(Value accumulator, Value x, Value micro_batch, int ranks);
+/// y[r] = x of rank r. Shapes: x [...] of any dtype, y [ranks, ...].
+Value all_gathered(Value x, int ranks);
+/// x as the last rank has it. Shapes: x and result alike, any dtype.
+Value of_last_rank(Value x, int ranks);
+/// The update of a moving average that takes what all ranks have for it, one rank after the other; in the group and
+/// branch of `update`, which it is meant to replace. Invalid where that updates no moving average, or is such an
+/// update already.
+Operation moving_average_of_ranks(Operation update, int ranks);
+
+/// Tells values that may differ from rank to rank from those that are the same on all: what is fed or drawn, and what
+/// is computed of it, from variables, constants, what ranks have in common, and what is computed of that. Booleans []
+/// that are fed are the same: they choose kernels, so that they are compared with the program.
+class RankDifferences {
+ public:
+  /// `reads(node)`: the values that a node reads.
+  explicit RankDifferences(std::function<std::vector<Value>(const Node&)> reads) : reads_(std::move(reads)) {}
+
+  bool differs(const Node& node);
+
+ private:
+  std::function<std::vector<Value>(const Node&)> reads_;
+  std::map<const Node*, bool> known_;
+};
 
 }  // namespace sectionflow

@@ -14,6 +14,8 @@ namespace {
 
 using Types = std::vector<TensorType>;
 
+constexpr std::int64_t kMostRanks = 1 << 20;
+
 void define_assignments(OpRegistry& registry) {
   registry.add({.name = "assign",
                 .inputs = 2,
@@ -38,6 +40,17 @@ void define_assignments(OpRegistry& registry) {
                              .updated_inputs = {0}});
 }
 
+/// Input 1 is like the variable, or rows of such.
+void check_rows_like_variable(const ShapeRequest& r) {
+  const TensorType &variable = r.inputs[0], &x = r.inputs[1];
+  if (x.shape.rank() != variable.shape.rank() + 1) return check_like_variable(r, {1});
+  const std::vector<std::int64_t> row(x.shape.dims().begin() + 1, x.shape.dims().end());
+  SF_CHECK(matches(variable.shape, Shape(row)), ShapeError, r.label, ": variable is ", variable.text(), ", input 1 is ",
+           x.text(), "; wanted one like the variable, or rows of such");
+  SF_CHECK(x.dtype == variable.dtype, ArgumentError, r.label, ": variable is ", variable.text(), ", input 1 is ",
+           x.text(), "; try cast");
+}
+
 void define_moving_average(OpRegistry& registry) {
   registry.add({.name = "update_moving_average",
                 .inputs = 3,
@@ -48,7 +61,7 @@ void define_moving_average(OpRegistry& registry) {
                       const float decay = r.get<MovingAverageOptions>().decay;
                       SF_CHECK(decay >= 0 && decay <= 1, ArgumentError, r.label, ": decay ", decay, "; wanted 0 to 1");
                       check_f32_variable(r);
-                      check_like_variable(r, {1});
+                      check_rows_like_variable(r);
                       check_scalar(r, 2, Dtype::boolean, "is_training");
                       return Types{};
                     },
@@ -104,6 +117,44 @@ void define_accumulation(OpRegistry& registry) {
                 }});
 }
 
+std::int64_t ranks_of(const ShapeRequest& r) {
+  const std::int64_t ranks = r.get<RanksOptions>().ranks;
+  SF_CHECK(ranks >= 1 && ranks <= kMostRanks, ArgumentError, r.label, ": ", ranks, " ranks; wanted 1 to ", kMostRanks);
+  return ranks;
+}
+
+void define_ranks(OpRegistry& registry) {
+  const auto add = [&](const char* name, InputCount inputs, std::function<Types(const ShapeRequest&)> infer) {
+    registry.add(
+        {.name = name,
+         .inputs = inputs,
+         .options = described_by<RanksOptions>([](auto& fields, auto& options) { fields("ranks", options.ranks); }),
+         .infer = std::move(infer),
+         .recompute = Recompute::once,
+         .communicates = true});
+  };
+  add("all_reduced", {1, 3}, [](const ShapeRequest& r) {
+    (void)ranks_of(r);
+    SF_CHECK(r.inputs.size() != 2, ArgumentError, r.label, ": 2 inputs; wanted 1 or 3");
+    const TensorType& x = r.inputs[r.inputs.size() > 1 ? 1 : 0];
+    SF_CHECK(x.dtype == Dtype::f32, ArgumentError, r.label, ": x is ", x.text(), "; wanted f32");
+    if (r.inputs.size() == 1) return Types{x};
+    check_f32_variable(r);
+    check_like_variable(r, {1});
+    check_scalar(r, 2, Dtype::i64, "micro_batch");
+    return Types{r.inputs[0]};
+  });
+  add("all_gathered", 1, [](const ShapeRequest& r) {
+    std::vector<std::int64_t> dims = r.inputs[0].shape.dims();
+    dims.insert(dims.begin(), ranks_of(r));
+    return Types{{r.inputs[0].dtype, Shape(dims)}};
+  });
+  add("of_last_rank", 1, [](const ShapeRequest& r) {
+    (void)ranks_of(r);
+    return Types{r.inputs[0]};
+  });
+}
+
 /// Inputs: average, variable, updates. That the variable is among the updated ones has its average follow the update
 /// of the same cycle; its content stays.
 void define_weight_average(OpRegistry& registry) {
@@ -137,6 +188,7 @@ void define_update_ops(OpRegistry& registry) {
   define_moving_average(registry);
   define_optimizer_updates(registry);
   define_accumulation(registry);
+  define_ranks(registry);
   define_weight_average(registry);
 }
 
@@ -156,6 +208,42 @@ Operation conditional_update(std::string_view op, std::vector<Value> inputs, std
 
 Value accumulated(Value accumulator, Value gradient, Value micro_batch) {
   return gradient.graph().add_node("accumulated", {accumulator, gradient, micro_batch}, {}, "accumulated").output();
+}
+
+Value all_reduced(Value x, int ranks) {
+  return x.graph().add_node("all_reduced", {x}, RanksOptions{ranks}, "all_reduced").output();
+}
+Value all_reduced(Value accumulator, Value x, Value micro_batch, int ranks) {
+  return x.graph().add_node("all_reduced", {accumulator, x, micro_batch}, RanksOptions{ranks}, "all_reduced").output();
+}
+Value all_gathered(Value x, int ranks) {
+  return x.graph().add_node("all_gathered", {x}, RanksOptions{ranks}, "all_gathered").output();
+}
+Value of_last_rank(Value x, int ranks) {
+  return x.graph().add_node("of_last_rank", {x}, RanksOptions{ranks}, "of_last_rank").output();
+}
+
+Operation moving_average_of_ranks(Operation update, int ranks) {
+  const Node& node = update.node();
+  const auto* options = std::any_cast<MovingAverageOptions>(&node.any_options());
+  if (options == nullptr || node.inputs()[1].node().op().communicates) return {};
+  Graph& graph = node.graph();
+  const Value variable = node.inputs()[0], x = node.inputs()[1], is_training = node.inputs()[2];
+  const auto group = graph.enter_group(node.group());
+  const auto branch = graph.enter_branch(node.branch());
+  return add_update("update_moving_average", {variable, all_gathered(x, ranks), is_training}, 1, *options, {});
+}
+
+bool RankDifferences::differs(const Node& node) {
+  const auto [known, is_new] = known_.try_emplace(&node, false);
+  if (!is_new) return known->second;
+  const OpDef& op = node.op();
+  const bool is_flag = op.is_placeholder() && node.output_types()[0] == TensorType{Dtype::boolean, {}};
+  bool differs = (op.is_placeholder() && !is_flag) || op.recompute == Recompute::seeded;
+  if (!op.is_given() && !op.communicates && !differs) {
+    for (const Value& value : reads_(node)) differs = differs || this->differs(value.node());
+  }
+  return known_[&node] = differs;
 }
 
 Operation assign(Value variable, Value x, Where where) {

@@ -17,7 +17,8 @@ Operation assign(Value variable, Value x, Where where = Where::here());
 /// variable = variable + x. f32 or i64.
 Operation assign_add(Value variable, Value x, Where where = Where::here());
 /// variable = decay variable + (1 - decay) x, where `is_training`, a boolean placeholder or constant, is true; nothing
-/// otherwise. f32. Throws: ArgumentError for a decay outside [0, 1] too.
+/// otherwise. f32. Shapes: x like the variable, or with an axis before those of the variable, along which one x after
+/// the other is taken. Throws: ArgumentError for a decay outside [0, 1] too.
 Operation update_moving_average(Value variable, Value x, Value is_training, float decay, Where where = Where::here());
 /// The same by the graph's training flag (Graph::training()).
 Operation update_moving_average(Value variable, Value x, float decay, Where where = Where::here());

@@ -1,5 +1,10 @@
-#include <algorithm>
+#include "graph/nodes/update.h"
 
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "comm/communicator.h"
 #include "device/parallel.h"
 #include "kernels/cpu/copies.h"
 #include "kernels/function_kernel.h"
@@ -69,6 +74,21 @@ struct LoopUpdates {
     });
   }
 
+  template <class Function>
+  static std::unique_ptr<Kernel> map_rows(std::int64_t num_elements, std::int64_t rows, Function function) {
+    return function_kernel([=](const KernelArguments& arguments) {
+      auto* variable = static_cast<float*>(arguments.updated[0]);
+      const float* x = input<float>(arguments, 1);
+      parallel_for(num_elements, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = 0; row < rows; ++row) {
+          const float* of_row = x + row * num_elements;
+#pragma omp simd
+          for (std::int64_t i = begin; i < end; ++i) variable[i] = function(variable[i], of_row[i]);
+        }
+      });
+    });
+  }
+
   template <class G, class Rule>
   static std::unique_ptr<Kernel> by_rule(std::int64_t num_elements, const Rule& rule, int gate) {
     return gated(gate, [num_elements, rule](const KernelArguments& arguments) {
@@ -109,10 +129,55 @@ struct LoopUpdates {
   }
 };
 
+// What ranks have in common. On the thread of a lane, without the compute team.
+
+Communicator& communicator_of(const KernelArguments& arguments) {
+  SF_CHECK(arguments.communicator != nullptr, InternalError, "a kernel that communicates has no communicator");
+  return *arguments.communicator;
+}
+
+/// Inputs: x; or an accumulator, x and the micro-batch, of which the first begins anew.
+std::unique_ptr<Kernel> make_all_reduced(const KernelRequest& request) {
+  const std::int64_t count = request.outputs[0].shape.num_elements();
+  const bool accumulates = request.inputs.size() > 1;
+  const int x = accumulates ? 1 : 0;
+  const auto reduce = [=](const KernelArguments& arguments) {
+    const bool begins = !accumulates || *input<std::int64_t>(arguments, 2) == 0;
+    communicator_of(arguments).all_reduce_sum(input<float>(arguments, static_cast<std::size_t>(x)),
+                                              begins ? nullptr : input<float>(arguments, 0),
+                                              static_cast<float*>(arguments.outputs[0]), count, arguments.workspace);
+  };
+  const auto ranks = static_cast<int>(request.node.options<RanksOptions>().ranks);
+  return function_kernel(reduce,
+                         {.workspace_bytes = Communicator::reduce_workspace(count, ranks), .in_place = {{x, 0}}});
+}
+
+std::unique_ptr<Kernel> make_all_gathered(const KernelRequest& request) {
+  const std::size_t mine = request.inputs[0].bytes(), all = request.outputs[0].bytes();
+  return function_kernel([mine, all](const KernelArguments& arguments) {
+    communicator_of(arguments).all_gather({input<std::byte>(arguments, 0), mine},
+                                          {static_cast<std::byte*>(arguments.outputs[0]), all});
+  });
+}
+
+std::unique_ptr<Kernel> make_of_last_rank(const KernelRequest& request) {
+  const std::size_t num_bytes = request.outputs[0].bytes();
+  const auto last = static_cast<int>(request.node.options<RanksOptions>().ranks) - 1;
+  return function_kernel(
+      [num_bytes, last](const KernelArguments& arguments) {
+        if (num_bytes > 0) std::memmove(arguments.outputs[0], arguments.inputs[0], num_bytes);
+        communicator_of(arguments).broadcast({static_cast<std::byte*>(arguments.outputs[0]), num_bytes}, last);
+      },
+      {.in_place = {{0, 0}}});
+}
+
 }  // namespace
 
 void add_update_cpu_kernels(KernelRegistry& registry) {
   UpdateFamily<LoopUpdates>::add_to(registry);
+  registry.add("all_reduced", make_all_reduced);
+  registry.add("all_gathered", make_all_gathered, Bf16::native);
+  registry.add("of_last_rank", make_of_last_rank, Bf16::native);
 }
 
 }  // namespace sectionflow

@@ -106,6 +106,21 @@ struct AverageElement {
   }
 };
 
+/// An element of a variable a thread, which takes that of one row after the other.
+template <class Function>
+struct RowsElement {
+  float* variable;
+  const float* x;
+  std::int64_t count, rows;
+  Function function;
+
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    float element = variable[i];
+    for (std::int64_t row = 0; row < rows; ++row) element = function(element, x[row * count + i]);
+    variable[i] = element;
+  }
+};
+
 /// An element of a sum over micro-batches a thread.
 struct AccumulatedElement {
   float* y;
@@ -135,6 +150,16 @@ struct JointUpdates {
       const Map map{
           static_cast<T*>(arguments.updated[0]), {arguments.updated[0], arguments.inputs[1]}, count, function};
       return gpu::EachPart<Map>{map, gpu::blocks_for(count, Map::kWidth)};
+    });
+  }
+
+  template <class Function>
+  static std::unique_ptr<Kernel> map_rows(std::int64_t count, std::int64_t rows, Function function) {
+    return function_kernel([=](const KernelArguments& arguments) {
+      gpu::launch_each(
+          arguments.queue, count,
+          RowsElement<Function>{static_cast<float*>(arguments.updated[0]), f32_input(arguments, 1), count, rows,
+                                function});
     });
   }
 

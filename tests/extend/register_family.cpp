@@ -84,6 +84,7 @@ TEST(RegisterFamily, DefinitionsThatCannotWorkAreRefused) {
   expect(refusal_of_definition([](OpDef& op) { op.has_kernel = false; }), "says that it has no kernel");
   expect(refusal_of_definition([](OpDef& op) { op.options.type = &typeid(int); }), "can only be written");
   expect(refusal_of_definition([](OpDef& op) { op.updated_inputs = {0}; }), "may be executed again");
+  expect(refusal_of_definition([](OpDef& op) { op.communicates = true; }), "communicates");
   expect(refusal_of_definition([](OpDef& op) { op.kept_outputs = {-1}; }), "negative output");
   expect(refusal_of_definition([](OpDef& op) { op.inputs = {2, 1}; }), "takes from 2 to 1 inputs");
   expect(refusal_of_definition([](OpDef& op) {

@@ -12,6 +12,7 @@
 #include "examples/models/zoo.h"
 #include "graph/nodes/arithmetic.h"
 #include "graph/nodes/layout.h"
+#include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/control.h"
 #include "graph/ops/ranking.h"
@@ -33,6 +34,9 @@ using testing_support::expect_round_trip;
 
 /// Each of `values` summed into one loss, and its gradients to all trainable variables.
 void add_gradients(const std::vector<Value>& values, const std::vector<Value>& inputs) {
+  (void)all_reduced(tokens, 2);
+  (void)all_gathered(tokens, 3);
+  (void)of_last_rank(tokens, 4);
   std::vector<Value> sums;
   for (const Value& value : values) sums.push_back(reduce_sum(value));
   (void)gradients(add_n(sums), inputs);

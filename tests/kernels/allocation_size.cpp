@@ -18,6 +18,7 @@
 #include "graph/nodes/arithmetic.h"
 #include "graph/nodes/indexing.h"
 #include "graph/nodes/layout.h"
+#include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/attention.h"
@@ -201,6 +202,9 @@ void add_updates(Graph& graph) {
   const Value w = variable("w", fill(graph, {1 << 13, 1 << 13}, 0));
   const Value x = placeholder(graph, "averaged", {1 << 13, 1 << 13});
   (void)update_moving_average(w, x, constant(graph, HostTensor::scalar(true)), 0.9F);
+  (void)all_reduced(x, 2);
+  (void)all_gathered(x, 2);
+  (void)of_last_rank(x, 2);
   const Value loss = reduce_sum(square(w));
   for (const Optimizer& optimizer :
        {Optimizer(Sgd{}), Optimizer(Adam{}), Optimizer(AdamW{}), Optimizer(Adagrad{}), Optimizer(RmsProp{}),

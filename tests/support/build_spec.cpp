@@ -169,6 +169,7 @@ void add_training(Graph& graph, GraphSectionManager& manager, const TrainingSpec
     options.global_step = variable("global_step", fill(graph, {}, 0, Dtype::i64), {.trainable = false});
   }
   options.micro_batches = spec.micro_batches;
+  options.ranks = spec.ranks;
   options.skip_non_finite = spec.skips;
   if (spec.averages) options.average = WeightAverageOptions{.decay = 0.75F, .start = 1};
   const ScalarOrValue rate = in.rate.valid() ? ScalarOrValue(in.rate) : ScalarOrValue(0.05F);
