@@ -26,6 +26,7 @@ enum class ErrorCode : int {
   // Planning.
   budget = 101,
   plan_file = 102,
+  planning_stopped = 103,
   // Whole-graph swapping.
   lms_parameter = 110,
   lms_scope = 111,

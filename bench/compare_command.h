@@ -12,7 +12,7 @@ namespace sectionflow {
 /// What a comparison of strategies is told on the command line.
 struct CompareArguments {
   ZooArguments zoo;
-  std::int64_t batch = 250;
+  std::int64_t batch = kUsualBatch;
   std::vector<std::string> strategies;  ///< none: whole, and those of sections:2, :4, :blocks that the model can have
   std::int64_t steps = 20;
   SessionArguments session{};

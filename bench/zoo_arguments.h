@@ -19,6 +19,9 @@ struct ZooArguments {
   ZooOptions options{};
 };
 
+/// Examples in a batch where nothing is said: of every command that has a model of the zoo.
+inline constexpr std::int64_t kUsualBatch = 100;
+
 /// A size that some models let one choose.
 struct ZooSize {
   const char* option;

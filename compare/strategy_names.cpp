@@ -108,6 +108,7 @@ Strategy automatic(const Asked& asked) {
                   .may_split = way->may_split,
                   .effort = asked.source.effort,
                   .progress = asked.source.on_planning,
+                  .stop = asked.source.stop,
                   .plan = asked.source.plan,
                   .replan = asked.source.replan};
   strategy.edit_session = [fit = *strategy.fit](Session& session) { fit_budget(session, fit); };
@@ -139,7 +140,7 @@ Strategy lms(const Asked& asked) {
   strategy.edit_graph = [options = Lms(lms_options(asked)).options()](Graph& graph, const StrategySetting& setting) {
     LmsOptions here = options;
     here.batch_size = setting.batch;
-    here.autotune_gpu_mem = static_cast<double>(setting.device_memory) / static_cast<double>(1_GiB);
+    here.device_memory = setting.device_memory;
     Lms(here).run(graph);
   };
   return strategy;

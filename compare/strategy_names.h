@@ -24,6 +24,7 @@ struct StrategySource {
   std::string cut_of_whole = "1";
   std::optional<Profile> profile{};  ///< what swap, auto and sections+swap plan by; absent: the nominal machine
   OnPlanning on_planning{};          ///< whom auto tells of its progress
+  std::function<bool()> stop{};      ///< what ends the search of auto: FitBudgetOptions::stop
   FitPlan plan{};                    ///< what auto plans by, where it has the program
   Replan replan = Replan::never;     ///< when auto plans again
   std::int64_t effort = 0;           ///< changes of a plan that auto tries; 0: what is worth its time

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/export.h"
@@ -21,6 +22,13 @@ struct PlanningProgress {
 };
 /// Called once planning has taken a second, and then once a second at most.
 using OnPlanning = std::function<void(const PlanningProgress&)>;
+
+/// Planning that was ended from outside before it had a plan (SF-E103). Nothing has run or changed.
+class StoppedError : public Error {
+ public:
+  explicit StoppedError(ErrorText text, ErrorCode code = ErrorCode::planning_stopped)
+      : Error(std::move(text), code, "StoppedError") {}
+};
 
 /// When a program that has a plan is planned again.
 enum class Replan {
@@ -45,6 +53,9 @@ struct FitBudgetOptions {
   /// hundreds of operations to minutes for thousands. Planned is once, when a program is compiled.
   std::int64_t effort = 0;
   OnPlanning progress{};  ///< none: what takes long is logged
+  /// Asked many times a second while a plan is searched for: true ends the search by StoppedError (SF-E103), as where a
+  /// signal has come. What has been planned before stays planned. None: nothing ends it.
+  std::function<bool()> stop{};
   /// Of load_plan: programs that it has are planned as it says, without a search; what is said above is for all others.
   FitPlan plan{};
   /// Not one bit of the results changes, and budgets hold. Statistics::programs_replanned counts.

@@ -30,6 +30,9 @@ constexpr int kStartsOfSwaps = 8;
 /// executions do not.
 constexpr std::size_t kBetterPacked = 50;
 
+/// The share of what any list needs at least by which the offloaded one may take more for nobody to look for less.
+constexpr std::size_t kHardlyAbove = 64;
+
 using Candidate = FittedList;
 
 }  // namespace
@@ -47,7 +50,7 @@ class ListFitter::Fitting {
   FittedList fitted() {
     best_.reset();
     least_ = 0;
-    least_is_a_floor_ = others_refuse_ = false;
+    least_is_a_floor_ = has_searched_ = others_refuse_ = false;
     offer(as_it_is());
     if (fits(*best_) && best_->seconds <= least_seconds()) return *std::move(best_);
     request_.least != nullptr ? fit_between_ends() : fit_freely();
@@ -73,7 +76,7 @@ class ListFitter::Fitting {
   std::size_t least_device_bytes() const { return least_; }
   bool least_is_enough() const { return !others_refuse_ && !least_is_a_floor_; }
   bool has_searched_little() {
-    if (!frontier_ || least_is_a_floor_ || request_.effort == 0 || request_.least != nullptr) return false;
+    if (!has_searched_ || request_.effort == 0 || request_.least != nullptr) return false;
     return request_.effort < planning::default_frontier_effort(problem(), frontier_->num_rungs());
   }
   double seconds_of_least_memory() {
@@ -100,12 +103,16 @@ class ListFitter::Fitting {
 
   void fit_freely() {
     // Sections as they are cut are one list among others: what needs less may be quicker still.
-    if (once_.instructions.size() < given_.instructions.size()) offer(as_given());
+    if (once_.instructions.size() < given_.instructions.size()) offer(drafts_.plain(given_));
     const std::size_t proved = request_.tells_exact_least ? 0 : drafts_.least_of_any(once_);
     if (proved > tools_.budgets().device) {
       least_ = proved;
       least_is_a_floor_ = true;
       return;
+    }
+    if (request_.may_swap && tools_.budgets().device < proved + proved / kHardlyAbove) {
+      swap(once_, {});
+      if (!fits(*best_) && !others_refuse_ && least_ <= proved + proved / kHardlyAbove) return;
     }
     if (plans_repeats()) recompute();
     if (request_.may_swap) swap();
@@ -126,12 +133,8 @@ class ListFitter::Fitting {
     swap_rungs();
   }
 
-  const FittedList& as_given() {
-    if (!as_given_) as_given_.emplace(drafts_.plain(given_));
-    return *as_given_;
-  }
-
   void make_frontier() {
+    has_searched_ = true;
     if (frontier_) return;
     planning::FrontierOptions options;
     const bool has_halves = once_.half < static_cast<int>(once_.instructions.size());
@@ -152,8 +155,8 @@ class ListFitter::Fitting {
     make_frontier();
     const std::size_t capacity = device_capacity();
     if (drafts_.has_forced() || request_.least != nullptr) return recompute_each(capacity);
-    const int highest =
-        std::max(frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked)), 0);
+    const int within = frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked));
+    const int highest = std::max(within, 0);
     // What a little more memory would do is told too.
     (void)frontier_->rung(std::min(highest + 1, frontier_->num_rungs() - 1));
     bool found = false;
@@ -168,7 +171,7 @@ class ListFitter::Fitting {
       offer(std::move(*candidate));
       if (enough) break;
     }
-    place_with_slack(fitting + 1, highest);
+    place_with_slack(fitting + 1, within);
     // Where the ladder's lowest rungs have no plan, the lowest that has one tells the least that would do.
     for (int rung = highest + 1; !found && rung < frontier_->num_rungs(); ++rung) {
       std::optional<Candidate> candidate = candidate_of(frontier_->rung(rung), rung);
@@ -198,6 +201,9 @@ class ListFitter::Fitting {
     };
     std::vector<Spaced> spaced;
     for (int rung = lowest; rung <= highest; ++rung) {
+      const planning::Frontier::Rung& own = frontier_->rung(rung);
+      // What is alive at once has to have room, wherever it is placed.
+      if (!own.plan || drafts_.least_of(list_of(executions_of(*own.plan))) > tools_.budgets().device) continue;
       for (int manner = 0; manner < planning::Frontier::kManners; ++manner) {
         const planning::Frontier::Rung& found = frontier_->with_slack(rung, manner);
         if (!found.plan) continue;
@@ -270,7 +276,6 @@ class ListFitter::Fitting {
     if (!found.plan || (fits(*best_) && found.evaluation.cost >= best_->seconds)) return;
     if (found.evaluation.cost <= once) return;  // as without
     std::optional<Candidate> candidate = candidate_of(found, rung);
-    if (!candidate) return;
     if (!fits(*candidate) || drafts_.must_be_simulated()) {
       const std::vector<int> order = executions_of(*found.plan);
       swap(list_of(order), fit_notes(problem_->problem(), *frontier_, rung, order, request_.name));
@@ -289,8 +294,8 @@ class ListFitter::Fitting {
   void join() {
     if (!joint_) {
       make_frontier();
-      joint_.emplace(
-          JointLists::Source{*problem_, drafts_, *frontier_, request_.order_fixed, request_.effort, request_.name});
+      joint_.emplace(JointLists::Source{*problem_, drafts_, *frontier_, request_.order_fixed, request_.effort,
+                                        request_.name, [this] { watch_.check(); }});
     }
     const std::size_t capacity = device_capacity();
     const int highest =
@@ -316,8 +321,7 @@ class ListFitter::Fitting {
     ListDrafts::Swapped swapped = drafts_.swapped(list);
     if (swapped.least_device_bytes > 0) note_least(swapped.least_device_bytes);
     others_refuse_ = others_refuse_ || !swapped.least_is_exact;
-    std::vector<std::string>& all = swapped.list.notes;
-    all.insert(all.begin(), notes.begin(), notes.end());
+    swapped.list.notes.insert(swapped.list.notes.begin(), notes.begin(), notes.end());
     if (request_.tells_short_tier) best_.reset();
     offer(std::move(swapped.list));
   }
@@ -350,7 +354,7 @@ class ListFitter::Fitting {
   ListDrafts drafts_;
   const InstructionList& given_;
   const InstructionList once_;
-  std::optional<FittedList> as_it_is_, as_given_;
+  std::optional<FittedList> as_it_is_;
   std::optional<ListProblem> problem_;
   std::optional<planning::Frontier> frontier_;
   std::optional<JointLists> joint_;
@@ -360,6 +364,7 @@ class ListFitter::Fitting {
   std::optional<Candidate> best_;
   std::size_t least_ = 0;
   bool least_is_a_floor_ = false;  // no list does with less, and nobody has looked for one that does with that much
+  bool has_searched_ = false;      // for the last budgets, for what is computed again
   bool others_refuse_ = false;     // host memory or the disk, of what was tried, what may take less device memory
 };
 

@@ -35,6 +35,7 @@ struct FitRequest {
   /// What is counted, how many are done, of how many, and seconds since the planner was made: once these are more than
   /// one, and then once a second at most.
   std::function<void(const char* what, int done, int of, double seconds)> progress{};
+  std::function<bool()> stop{};  ///< true ends the search: FitBudgetOptions::stop
 };
 
 /// A list that was drafted.

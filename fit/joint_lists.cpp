@@ -67,6 +67,9 @@ const FittedList* JointLists::list(int rung) {
     search.order_fixed = source_.order_fixed;
     search.effort = effort_of_a_rung();
     search.looks = std::min(search.looks, 100 * search.effort);
+    if (source_.progress) {
+      search.progress = [&](const planning::SearchProgress&) { source_.progress(); };
+    }
     const int start = source_.alone.last_within(search.budget);
     if (start >= 0 && source_.alone.rung(start).plan) search.starts = {*source_.alone.rung(start).plan};
     const planning::SearchResult found = search_plan(problem_, search);

@@ -31,6 +31,8 @@ class JointLists {
     bool order_fixed = false;
     std::int64_t effort = 0;  ///< moves for the frontier without copies; 0: what is worth its time
     std::string name{};       ///< of who plans, for notes
+    /// Behind each round of a search; what it throws ends that.
+    std::function<void()> progress{};
   };
   /// What it refers to must outlive this. REQUIRES: threads carry copies; a list without offloads and halves.
   explicit JointLists(Source source);

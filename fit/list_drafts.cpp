@@ -61,6 +61,10 @@ std::size_t ListDrafts::least_of_any(const InstructionList& list) {
          largest_operation(draft, tools_.kernels(), tools_.graph().graph()).bytes;
 }
 
+std::size_t ListDrafts::least_of(const InstructionList& list) {
+  return round_up(tools_.variables().end_bytes) + tools_.draft(list).plan.lower_bound_bytes;
+}
+
 bool ListDrafts::fits(const FittedList& list) const {
   return list.device_peak <= tools_.budgets().device && is_within_other_tiers(list);
 }

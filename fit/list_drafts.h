@@ -43,6 +43,8 @@ class ListDrafts {
   /// What no list that executes the same needs less than: the variables, and one operation with its operands. Where
   /// that is too much there is nothing to search for.
   std::size_t least_of_any(const InstructionList& list);
+  /// Device bytes that are alive at once in the list as it is, variables included: no placement takes less.
+  std::size_t least_of(const InstructionList& list);
 
   /// Whether policies offload whatever the budgets are.
   bool has_forced() const { return tools_.forces_offloads && policies_.offloads; }

@@ -30,6 +30,7 @@ FitRequest request_of(const FitBudgetOptions& options, const char* what) {
                      .may_swap = options.may_swap,
                      .may_split = options.may_split,
                      .effort = options.effort};
+  request.stop = options.stop;
   if (options.progress) {
     request.progress = [tell = options.progress](const char* counted, int done, int of, double seconds) {
       tell({counted, done, of, seconds});

@@ -220,12 +220,11 @@ void ProgramFitter::tell_search(const InstructionList& list, const ProgramFacts&
 const ProgramPlan* ProgramFitter::given_plan(const ProgramFacts& wanted, const PlanningTools& tools) const {
   if (given_.empty()) return nullptr;
   const PlanContent& given = *given_.content();
-  if (const ProgramPlan* const known = given.find(wanted.fingerprint)) return known;
   const ModelFacts model = ModelFacts::of(tools.graph().graph());
   SF_CHECK_CODE(model == given.model, DataError, ErrorCode::plan_file, "fit_budget: the plan is of a model with ",
                 given.model.text(), "; this one has ", model.text(),
                 model.text() == given.model.text() ? " of other types" : "", plan_anew());
-  return nullptr;
+  return given.find(wanted.fingerprint);
 }
 
 /// Checked as if anybody had written it, then placed and held against the budgets as any other.

@@ -6,14 +6,17 @@
 
 namespace sectionflow {
 
-/// Tells how far a search for a list is: whoever the request names, once it has taken a second and then once a second
-/// at most, or else the log after 1, 2, 4, ... seconds, so that a long search has few lines.
+/// Ends a search where the request's `stop` says so, and tells how far it is: whoever the request names, once it has
+/// taken a second and then once a second at most, or else the log after 1, 2, 4, ... seconds, so that a long search has
+/// few lines.
 class SearchWatch {
  public:
   /// `request` must outlive this.
   explicit SearchWatch(const FitRequest& request) : request_(request), begun_(std::chrono::steady_clock::now()) {}
 
-  /// `what`: what is counted, of which so many are done of at most so many.
+  /// Throws: StoppedError where the request is to be stopped.
+  void check() const;
+  /// `what`: what is counted, of which so many are done of at most so many. Throws: as check().
   void tell(const char* what, int done, int of);
 
  private:

@@ -31,19 +31,47 @@ SearchOptions Frontier::search_options(std::int64_t budget, std::int64_t effort,
   search.effort = std::max<std::int64_t>(effort, 1);
   search.looks = std::min(search.looks, 100 * search.effort);
   search.seed = options_.seed;
+  if (options_.progress) {
+    search.progress = [this](const SearchProgress&) { options_.progress(static_cast<int>(rungs_.size())); };
+  }
   if (start != nullptr && start->plan) search.starts = {*start->plan};
   return search;
 }
 
 const Frontier::Rung& Frontier::rung(int index) {
   while (static_cast<int>(rungs_.size()) <= index) {
-    const auto next = static_cast<int>(rungs_.size());
-    const std::int64_t budget = budget_of(next), effort = options_.effort / options_.num_rungs;
-    SearchResult found = search_plan(problem_, search_options(budget, effort, next > 0 ? &rungs_.back() : nullptr));
-    rungs_.push_back({budget, std::move(found.plan), std::move(found.evaluation)});
-    if (options_.progress) options_.progress(next + 1);
+    if (rungs_.size() == 1 && !rungs_.front().plan) {
+      find_lowest();
+    } else {
+      rungs_.push_back(searched(static_cast<int>(rungs_.size()), rungs_.empty() ? nullptr : &rungs_.back()));
+    }
   }
   return rungs_[static_cast<std::size_t>(index)];
+}
+
+Frontier::Rung Frontier::searched(int index, const Rung* below) const {
+  Rung rung{.budget = budget_of(index)};
+  SearchResult found = search_plan(problem_, search_options(rung.budget, options_.effort / options_.num_rungs, below));
+  rung.plan = std::move(found.plan);
+  rung.evaluation = std::move(found.evaluation);
+  if (options_.progress) options_.progress(static_cast<int>(rungs_.size()));
+  return rung;
+}
+
+/// Between the lowest rung, which has no plan, and the highest, which has that of the list as it is. What has none is
+/// searched for to the end, and there may be dozens of such rungs: half of what is left is left out by each.
+void Frontier::find_lowest() {
+  int without = 0, with = options_.num_rungs - 1;
+  std::optional<Rung> lowest;
+  while (with - without > 1) {
+    const int middle = without + (with - without) / 2;
+    Rung found = searched(middle, nullptr);
+    (found.plan ? with : without) = middle;
+    if (found.plan) lowest = std::move(found);
+  }
+  if (!lowest) lowest = searched(with, nullptr);
+  for (int index = 1; index < with; ++index) rungs_.push_back({.budget = budget_of(index)});
+  rungs_.push_back(*std::move(lowest));
 }
 
 int Frontier::dearest_operation(int index) {

@@ -22,7 +22,7 @@ struct FrontierOptions {
   /// those of walks alone.
   std::int64_t effort = 0;
   std::uint64_t seed = 1;
-  std::function<void(int rungs_done)> progress{};
+  std::function<void(int rungs_done)> progress{};  ///< behind each round of each search; what it throws ends that
 };
 
 /// Plans without copies for a ladder of budgets, from the largest working set to the peak of the default plan. Each is
@@ -58,6 +58,8 @@ class Frontier {
   int last_within(std::int64_t bytes) const { return ladder_.last_within(bytes); }
 
  private:
+  Rung searched(int index, const Rung* below) const;
+  void find_lowest();
   SearchOptions search_options(std::int64_t budget, std::int64_t effort, const Rung* start) const;
   int dearest_operation(int index);
 

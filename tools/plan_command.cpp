@@ -15,6 +15,8 @@
 #include "tools/command.h"
 #include "tools/plan_report.h"
 #include "tools/plan_subject.h"
+#include "tools/stopped_planning.h"
+#include "train/stop_signals.h"
 
 namespace sectionflow {
 namespace {
@@ -74,6 +76,7 @@ Strategy strategy_of(const PlanArguments& arguments, const PlanSubject& subject,
                                .cut_of_whole = is_zoo ? "1" : kSectionsOfFile,
                                .profile = profile_of(arguments),
                                .on_planning = tell,
+                               .stop = stops_planning(),
                                .effort = arguments.session.effort});
 }
 
@@ -149,8 +152,10 @@ void save(const PlanArguments& arguments, PlannedModel& model) {
 /// What --explain and --frontier ask for, of the model that was planned last.
 void explain_step(const PlanArguments& arguments, const Strategy& strategy, PlannedModel& model, PlannedStep& planned) {
   if (!arguments.explain && arguments.frontier == 0) return;
-  const FitBudgetOptions fit = strategy.fit.value_or(FitBudgetOptions{
-      .profile = profile_of(arguments), .effort = arguments.session.effort, .progress = tell_planning()});
+  const FitBudgetOptions fit = strategy.fit.value_or(FitBudgetOptions{.profile = profile_of(arguments),
+                                                                      .effort = arguments.session.effort,
+                                                                      .progress = tell_planning(),
+                                                                      .stop = stops_planning()});
   Explanation explanation =
       explain(model.session(), {.fit = fit, .price = arguments.explain, .num_budgets = arguments.frontier});
   planned.frontier = std::exchange(explanation.frontier, std::nullopt);
@@ -208,6 +213,9 @@ int run_plan(const PlanArguments& arguments) {
   if (arguments.session.effort > 0 && !asks_in_any_case) check_plans_by_search("--effort", {arguments.strategy});
   check_apart({{"--graph", arguments.subject.graph_file}, {"--profile", arguments.profile}}, written);
   const PlanSubject subject = plan_subject(arguments.subject);
+  // A search takes a signal; without one there is nothing that would look for it.
+  std::optional<StopSignals> signals;
+  if (asks_in_any_case || plans_by_search(arguments.strategy)) signals.emplace();
   const PlannedStep planned = plan_step(arguments, subject, session_of(arguments, subject));
   if (!is_standard_output(arguments.json)) std::cout << planned.text();
   write_json(arguments.json, planned.json());
@@ -228,6 +236,8 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
   app->add_option("--graph", subject.graph_file, "a graph of a file (save_graph), instead of a model")
       ->check(not_empty());
   app->add_option("--shape", subject.shapes, "of a placeholder of the graph: NAME=SIZExSIZEx...");
+  app->add_option("--flag", subject.flags,
+                  "of a boolean placeholder of the graph: NAME=true or NAME=false; true if absent");
   app->add_option("--fetch", subject.fetch, "what the graph is to compute; the loss of its sections if absent");
   app->add_option("--batch", subject.batch, "examples in a batch")
       ->check(number_argument<std::int64_t>(1))
@@ -257,7 +267,15 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
                   "write what --strategy auto has planned, where it fits, into this file, for compare --plan, or, "
                   "with --metrics, for train --plan")
       ->check(not_empty());
-  app->callback([arguments, &run] { run = [arguments] { return run_plan(*arguments); }; });
+  app->callback([arguments, &run] {
+    run = [arguments] {
+      try {
+        return run_plan(*arguments);
+      } catch (const StoppedError& error) {
+        return status_of_stopped(error);
+      }
+    };
+  });
 }
 
 }  // namespace sectionflow

@@ -2,11 +2,13 @@
 
 #include <charconv>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "compare/contender.h"
 #include "graph/graph_file.h"
 #include "graph/op_def.h"
+#include "schedule/micro_batches.h"
 #include "sections/section_trainer.h"
 #include "tools/command.h"
 #include "tools/trained_model.h"
@@ -73,6 +75,29 @@ std::map<std::string, Shape> shapes_named(const std::vector<std::string>& argume
   return shapes;
 }
 
+std::map<std::string, bool> flags_named(const std::vector<std::string>& arguments) {
+  std::map<std::string, bool> flags;
+  for (const std::string& argument : arguments) {
+    const std::size_t equals = argument.rfind('=');
+    const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
+    SF_CHECK(equals > 0 && (value == "true" || value == "false"), ArgumentError, "--flag ", argument,
+             "; wanted NAME=true or NAME=false, as in is_training=false");
+    flags[argument.substr(0, equals)] = value == "true";
+  }
+  return flags;
+}
+
+bool is_flag(const Value& placeholder) {
+  return placeholder.dtype() == Dtype::boolean && placeholder.shape().rank() == 0;
+}
+
+/// Placeholders that nobody feeds: whether a micro-batch is the last of its update, of which the fullest is planned.
+std::set<std::string> decided_by_micro_batches(const Graph& graph) {
+  std::set<std::string> names;
+  for (const MicroBatches& each : micro_batches_of(graph)) names.insert(each.applies.name());
+  return names;
+}
+
 Shape shape_of_feed(Value placeholder, std::int64_t batch) {
   std::vector<std::int64_t> dims = placeholder.shape().dims();
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
@@ -85,27 +110,40 @@ Shape shape_of_feed(Value placeholder, std::int64_t batch) {
   return Shape(dims);
 }
 
-FeedTypes feeds_of_graph(const Graph& graph, const std::map<std::string, Shape>& shapes, std::int64_t batch) {
+/// What is told of a graph's placeholders by their names.
+struct ToldFeeds {
+  std::map<std::string, Shape> shapes;
+  std::map<std::string, bool> flags;
+};
+
+FeedTypes feeds_of_graph(const Graph& graph, const ToldFeeds& told, std::int64_t batch) {
   FeedTypes feeds;
-  std::vector<std::string> names;
-  std::size_t num_told = 0;
+  std::vector<std::string> names, flags;
+  const std::set<std::string> decided = decided_by_micro_batches(graph);
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     Node& node = graph.node(id);
-    if (!node.op().is_placeholder()) continue;
+    if (!node.op().is_placeholder() || decided.contains(node.output().name())) continue;
     const Value placeholder = node.output();
     names.push_back(node.name());
-    const auto told = shapes.find(node.name());
-    if (told != shapes.end()) {
-      ++num_told;
-      feeds.emplace_back(placeholder, told->second);
-    } else if (placeholder.dtype() == Dtype::boolean && placeholder.shape().rank() == 0) {
-      feeds.emplace_back(placeholder, true);
+    if (is_flag(placeholder)) flags.push_back(node.name());
+    const auto shape = told.shapes.find(node.name());
+    const auto flag = told.flags.find(node.name());
+    if (shape != told.shapes.end()) {
+      feeds.emplace_back(placeholder, shape->second);
+    } else if (is_flag(placeholder)) {
+      feeds.emplace_back(placeholder, flag == told.flags.end() || flag->second);
     } else {
       feeds.emplace_back(placeholder, shape_of_feed(placeholder, batch));
     }
   }
-  if (num_told < shapes.size()) {
-    for (const auto& [name, shape] : shapes) check_known(name, names, "--shape: '" + name + "' is no placeholder");
+  for (const auto& [name, shape] : told.shapes) check_known(name, names, "--shape: '" + name + "' is no placeholder");
+  for (const auto& [name, flag] : told.flags) {
+    SF_CHECK(!decided.contains(name), ArgumentError, "--flag: '", name,
+             "' says whether a micro-batch is the last of its update, and the fullest of all is planned",
+             hint("leave it out"));
+    SF_CHECK(!flags.empty(), ArgumentError, "--flag: the graph has no boolean placeholder of one value, and so no '",
+             name, "'", hint("leave it out"));
+    check_known(name, flags, "--flag: '" + name + "' is no boolean placeholder of one value");
   }
   return feeds;
 }
@@ -128,7 +166,7 @@ std::vector<Operation> training_of_graph(const Graph& graph) {
 }
 
 PlanSubject graph_subject(const SubjectArguments& arguments) {
-  const auto shapes = shapes_named(arguments.shapes);
+  const ToldFeeds told{shapes_named(arguments.shapes), flags_named(arguments.flags)};
   const auto build = [file = arguments.graph_file, fetch = arguments.fetch](Graph& graph,
                                                                             GraphSectionManager& manager) {
     load_graph(graph, file);
@@ -148,8 +186,8 @@ PlanSubject graph_subject(const SubjectArguments& arguments) {
                          cut, "'", hint("wanted sections:", kSectionsOfFile, " or sections+swap:", kSectionsOfFile));
                 return ModelBuilder(build);
               },
-          .feeds = [shapes, batch = arguments.batch](
-                       const Graph& graph, const TrainableModel&) { return feeds_of_graph(graph, shapes, batch); },
+          .feeds = [told, batch = arguments.batch](
+                       const Graph& graph, const TrainableModel&) { return feeds_of_graph(graph, told, batch); },
           .metrics = [](const Graph&) { return std::vector<Value>(); },
           .targets = [](const Graph& graph, const GraphSectionManager&) { return training_of_graph(graph); }};
 }
@@ -160,8 +198,11 @@ PlanSubject plan_subject(const SubjectArguments& arguments) {
   SF_CHECK(!arguments.metrics || arguments.graph_file.empty(), ArgumentError,
            "--metrics is of models, and this is a graph of a file", hint("say what is to be computed: --fetch NAME"));
   if (!arguments.graph_file.empty()) return graph_subject(arguments);
-  SF_CHECK(arguments.shapes.empty() && arguments.fetch.empty(), ArgumentError,
-           arguments.fetch.empty() ? "--shape" : "--fetch", " is for graphs of files", hint("add --graph FILE"));
+  const char* const of_graphs = !arguments.shapes.empty()  ? "--shape"
+                                : !arguments.flags.empty() ? "--flag"
+                                : !arguments.fetch.empty() ? "--fetch"
+                                                           : nullptr;
+  SF_CHECK(of_graphs == nullptr, ArgumentError, of_graphs, " is for graphs of files", hint("add --graph FILE"));
   return zoo_subject(arguments);
 }
 

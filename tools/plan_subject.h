@@ -16,6 +16,7 @@ struct SubjectArguments {
   ZooArguments zoo{};
   std::string graph_file{};
   std::vector<std::string> shapes{};                   ///< of placeholders of the graph: "image=32x28x28x1"
+  std::vector<std::string> flags{};                    ///< of boolean placeholders of the graph: "is_training=false"
   std::string fetch{};                                 ///< of the graph
   std::int64_t batch = TrainingDataArguments{}.batch;  ///< what is trained where nothing is said
   bool metrics = false;                                ///< of a model: fetch what train fetches, its accuracy too

@@ -19,6 +19,7 @@
 #include "tools/command.h"
 #include "tools/labelled_source.h"
 #include "tools/resumed_training.h"
+#include "tools/stopped_planning.h"
 #include "tools/train_arguments.h"
 #include "tools/trained_model.h"
 #include "tools/training_data.h"
@@ -57,9 +58,12 @@ Strategy strategy_of(const TrainArguments& arguments, const FitPlan& plan, Train
   std::optional<Profile> profile;
   if (!arguments.profile.empty()) profile = Profile::load(arguments.profile);
   const Replan replan = arguments.replan ? Replan::on_drift : Replan::never;
-  return strategy_named(
-      arguments.strategy,
-      {.model = cut_model, .profile = profile, .plan = plan, .replan = replan, .effort = arguments.session.effort});
+  return strategy_named(arguments.strategy, {.model = cut_model,
+                                             .profile = profile,
+                                             .stop = stops_planning(),
+                                             .plan = plan,
+                                             .replan = replan,
+                                             .effort = arguments.session.effort});
 }
 
 SessionOptions session_of(const TrainArguments& arguments, const ZooModel& zoo) {
@@ -268,7 +272,13 @@ struct KnownTraining {
   }
   if (!refused) throw BudgetError(refusal);
   refused->budget_bytes = refusal.budget_bytes;
-  throw_budget_error(*refused);
+  try {
+    throw_budget_error(*refused);
+  } catch (BudgetError& told) {
+    // Where the training was when it was refused, as in an evaluation, nobody can tell from a plan.
+    for (const char* const name : {"during", "where", "call"}) told.add_fact(name, refusal.fact(name));
+    throw;
+  }
 }
 
 int train(const TrainArguments& arguments, const FitPlan& plan, const ZooModel& zoo, KnownTraining& known) {
@@ -325,6 +335,8 @@ int run_train(const TrainArguments& asked) {
       if (refusal.budget_bytes != known.device_memory) throw;
       throw_with_enough(refusal, arguments, plan, zoo, known.evaluates);
     }
+  } catch (const StoppedError& error) {
+    return status_of_stopped(error);
   } catch (BudgetError& refusal) {
     refusal.add_fact("asked", text_of("--batch ", arguments.data.batch));
     throw;

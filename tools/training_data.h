@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/zoo_arguments.h"
 #include "compare/strategy.h"
 #include "examples/models/zoo.h"
 #include "sources/class_names.h"
@@ -15,7 +16,7 @@ namespace sectionflow {
 /// Where `sectionflow train` has its batches from.
 struct TrainingDataArguments {
   std::string data = "synthetic";  ///< KIND:PATH
-  std::int64_t batch = 100;
+  std::int64_t batch = kUsualBatch;
   std::uint64_t seed = 0;
   std::string validation{};       ///< "10%": the share of what is to be trained on that is kept apart; empty: none
   std::string on_error = "fail";  ///< one of error_policies()

@@ -96,6 +96,18 @@ TEST(SavedPlan, OfAnotherModelIsRefused) {
   expect_refused({.layers = 3}, HasSubstr("the plan is of a model with"));
 }
 
+TEST(SavedPlan, OfAnotherModelIsRefusedThoughItHasTheProgram) {
+  const TrainingCase with_another{"a net and a variable", [](Graph& graph, GraphSectionManager& manager) {
+                                    TrainingNet net = case_of({}).build(graph, manager);
+                                    variable("another", fill(graph, {3}, 0.5));
+                                    return net;
+                                  }};
+  FitBudgetOptions fit = few(way_of_both().fit);
+  fit.plan = FitPlan::from_text(text_of_plan(), "the plan: ");
+  Fitted fitted(with_another, budgets_of_plan(), fit);
+  EXPECT_THAT([&] { fitted.plan(); }, ThrowsMessage<DataError>(HasSubstr("the plan is of a model with")));
+}
+
 TEST(SavedPlan, LeavesAnotherGraphWithTheSameVariablesToTheSearchWithAWarning) {
   FitBudgetOptions fit = few(way_of_both().fit);
   fit.plan = FitPlan::from_text(text_of_plan(), "the plan: ");

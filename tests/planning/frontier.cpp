@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "planning/generate.h"
 #include "planning/lower_bound.h"
+#include "planning/search.h"
 
 namespace sectionflow::planning {
 namespace {
@@ -47,6 +50,24 @@ TEST(Frontier, ARungIsTheSameInWhateverOrderTheyAreAskedFor) {
     if (up.rung(rung).plan) {
       EXPECT_EQ(up.rung(rung).plan->steps, at_once.rung(rung).plan->steps);
     }
+  }
+}
+
+TEST(Frontier, TheLowestRungWithAPlanIsFoundByHalving) {
+  const Problem problem = transformer();
+  constexpr int kRungs = 128, kHalvings = 7;
+  int searches = 0;  // of walks alone, behind each of which it is told how far it is
+  Frontier frontier(problem, {.num_rungs = kRungs, .effort = kRungs, .progress = [&](int) { ++searches; }});
+  EXPECT_FALSE(frontier.rung(0).plan);
+  frontier.rung(1);
+  EXPECT_LE(searches, 1 + kHalvings);
+  const auto known = frontier.known();
+  const auto lowest = std::ranges::find_if(known, [](const Frontier::Rung& rung) { return rung.plan.has_value(); });
+  ASSERT_NE(lowest, known.end());
+  EXPECT_GT(lowest - known.begin(), kHalvings) << "as quick one after the other";
+  for (const Frontier::Rung& rung : {*lowest, *(lowest - 1)}) {
+    const bool has_plan = search_plan(problem, {.budget = rung.budget, .effort = 1, .looks = 100}).plan.has_value();
+    EXPECT_EQ(has_plan, rung.plan.has_value());
   }
 }
 

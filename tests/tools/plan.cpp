@@ -305,6 +305,32 @@ TEST(Plan, AGraphOfAFileIsPlannedAsTheModelThatItIsOf) {
   expect_refused("plan --fetch loss" + kSmall, HasSubstr("is for graphs of files"));
 }
 
+TEST(Plan, TheMinimumThatANumberOfCutsTellsDoesAndIsTheLeast) {
+  for (const std::string cuts : {" --strategy cuts:2", " --strategy cuts:3"}) {
+    SCOPED_TRACE(cuts);
+    const auto refused = json_of_tool("plan --device-memory 1MiB" + cuts + kSmall, 1);
+    const std::size_t least = refused.at("smallest_budget_bytes");
+    EXPECT_THAT(refused.at("misfit").get<std::string>(), HasSubstr(std::to_string(least)));
+    EXPECT_TRUE(refused.at("smallest_budget_is_enough").get<bool>());
+    const auto in = [&](std::size_t bytes, int status) {
+      return json_of_tool("plan --device-memory " + std::to_string(bytes) + "B" + cuts + kSmall, status);
+    };
+    EXPECT_EQ(in(least, 0).at("plan").at("planned_peak_bytes"), least);
+    EXPECT_FALSE(in(least - 1, 1).at("fits").get<bool>());
+  }
+}
+
+TEST(Plan, WhereLmsFindsNoSettingAnOptionOfThisProgramIsAdvised) {
+  const Outcome outcome = run_tool("plan --strategy lms:auto --device-memory 1MiB" + kSmall);
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("SF-E113"), HasSubstr("device-memory"), Not(HasSubstr("autotune"))));
+}
+
+TEST(Commands, ThatTrainAModelTakeTheSameBatchWhereNoneIsSaid) {
+  for (const std::string command : {"plan", "compare", "train"}) {
+    EXPECT_THAT(run_tool(command + " --help").text, testing::ContainsRegex("--batch [^\n]*=100")) << command;
+  }
+}
+
 TEST(Compare, WithoutStrategiesThoseAreComparedThatTheModelCanHave) {
   const auto names_of = [](const std::string& model) {
     std::vector<std::string> names;
