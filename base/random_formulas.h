@@ -11,6 +11,10 @@
 
 namespace sectionflow::philox {
 
+inline constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
+/// What the halves of the key grow by from round to round.
+inline constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+
 /// The state of `kBlocks` counters side by side: one block of four words a lane.
 template <int kBlocks>
 struct Counters {
@@ -21,22 +25,23 @@ struct Counters {
 /// Source: Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3 (Philox4x32-10).
 template <int kBlocks>
 SF_HOST_DEVICE inline void ten_rounds(Counters<kBlocks>& counters, std::uint64_t seed) {
-  constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  auto& [c0, c1, c2, c3] = counters;
-  auto key0 = static_cast<std::uint32_t>(seed);
-  auto key1 = static_cast<std::uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < kBlocks; ++i) {
-      const std::uint64_t product0 = std::uint64_t{kMultiplier0} * c0[i];
-      const std::uint64_t product1 = std::uint64_t{kMultiplier1} * c2[i];
-      c0[i] = static_cast<std::uint32_t>(product1 >> 32) ^ c1[i] ^ key0;
-      c1[i] = static_cast<std::uint32_t>(product1);
-      c2[i] = static_cast<std::uint32_t>(product0 >> 32) ^ c3[i] ^ key1;
-      c3[i] = static_cast<std::uint32_t>(product0);
+  for (int i = 0; i < kBlocks; ++i) {
+    std::uint32_t c0 = counters.c0[i], c1 = counters.c1[i], c2 = counters.c2[i], c3 = counters.c3[i];
+    auto key0 = static_cast<std::uint32_t>(seed), key1 = static_cast<std::uint32_t>(seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const std::uint64_t product0 = std::uint64_t{kMultiplier0} * c0;
+      const std::uint64_t product1 = std::uint64_t{kMultiplier1} * c2;
+      c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ key0;
+      c1 = static_cast<std::uint32_t>(product1);
+      c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ key1;
+      c3 = static_cast<std::uint32_t>(product0);
+      key0 += kWeyl0;
+      key1 += kWeyl1;
     }
-    key0 += kWeyl0;
-    key1 += kWeyl1;
+    counters.c0[i] = c0;
+    counters.c1[i] = c1;
+    counters.c2[i] = c2;
+    counters.c3[i] = c3;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "device/instruction_set.h"
 #include "device/parallel.h"
 #include "kernels/cpu/attention_tiles.h"
+#include "kernels/cpu/random_words.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/function_kernel.h"
 
@@ -89,7 +90,7 @@ inline void drop_row(const AttentionDrop& drop, RandomAddress address, std::int6
   std::uint32_t words[kPiece + 4];
   for (std::int64_t first = 0; first < count; first += kPiece) {
     const std::int64_t length = std::min(kPiece, count - first), lead = (at + first) % 4;
-    fill_random_words(address, static_cast<std::uint64_t>(at + first) / 4, (lead + length + 3) / 4, words);
+    fill_random_words_in_vectors(address, static_cast<std::uint64_t>(at + first) / 4, (lead + length + 3) / 4, words);
 #pragma omp simd
     for (std::int64_t i = 0; i < length; ++i) x[first + i] = drop.drop(x[first + i], words[lead + i]);
   }

@@ -9,6 +9,7 @@
 
 #include "base/shape.h"
 #include "device/parallel.h"
+#include "kernels/cpu/wide_vectors.h"
 
 namespace sectionflow {
 
@@ -71,15 +72,17 @@ class Columns {
   /// Bytes of one f32 a channel and block.
   std::size_t partial_bytes() const { return static_cast<std::size_t>(num_blocks() * channels_) * sizeof(float); }
 
-  /// Calls `body(tile)` for every tile, on the compute team.
+  /// Calls `body(tile)` for every tile, on the compute team, in wide vectors.
   template <class Body>
   void for_each_tile(const Body& body) const {
     const std::int64_t per_block = (channels_ + kMaxLanes - 1) / kMaxLanes;
     parallel_for(num_blocks() * per_block, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t number = begin; number < end; ++number) {
-        const std::int64_t first = number % per_block * kMaxLanes;
-        body(Tile{number / per_block, first, std::min(kMaxLanes, channels_ - first)});
-      }
+      in_wide_vectors([&] {
+        for (std::int64_t number = begin; number < end; ++number) {
+          const std::int64_t first = number % per_block * kMaxLanes;
+          body(Tile{number / per_block, first, std::min(kMaxLanes, channels_ - first)});
+        }
+      });
     });
   }
 
@@ -115,10 +118,12 @@ class Columns {
         std::max<std::int64_t>(1, kTileElements / std::max<std::int64_t>(1, rows_together_ * channels_));
     parallel_for(channels_ == 0 ? 0 : rows_, strips_at_a_time * rows_together_,
                  [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t row = begin; row < end; row += rows_together_) {
-                     body(std::integral_constant<std::int64_t, 1>(), row * channels_, std::int64_t{0},
-                          channels_ * std::min(rows_together_, end - row));
-                   }
+                   in_wide_vectors([&] {
+                     for (std::int64_t row = begin; row < end; row += rows_together_) {
+                       body(std::integral_constant<std::int64_t, 1>(), row * channels_, std::int64_t{0},
+                            channels_ * std::min(rows_together_, end - row));
+                     }
+                   });
                  });
   }
 

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "device/parallel.h"
 #include "kernels/cpu/copies.h"
+#include "kernels/cpu/random_words.h"
 #include "kernels/formulas/random.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
@@ -21,9 +22,10 @@ void drop_elements(const formulas::Drop& drop, const RandomAddress& address, con
     std::uint32_t words[kPiece];
     for (std::int64_t first = begin; first < end; first += kPiece) {
       const std::int64_t length = std::min(kPiece, end - first);
-      fill_random_words(address, static_cast<std::uint64_t>(first) / 4, (length + 3) / 4, words);
+      fill_random_words_in_vectors(address, static_cast<std::uint64_t>(first) / 4, (length + 3) / 4, words);
+      const formulas::Drop of = drop;  // a copy, which does not change below the loop
 #pragma omp simd
-      for (std::int64_t i = 0; i < length; ++i) y[first + i] = stored<T>(drop(x[first + i], words[i]));
+      for (std::int64_t i = 0; i < length; ++i) y[first + i] = stored<T>(of(x[first + i], words[i]));
     }
   });
 }

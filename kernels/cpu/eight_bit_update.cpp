@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "device/parallel.h"
+#include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/eight_bit_update.h"
 #include "kernels/formulas/update.h"
 #include "kernels/function_kernel.h"
@@ -33,13 +34,14 @@ template <class Code>
 class CodedSlot {
  public:
   CodedSlot(void* codes, void* scales)
-      : codes_(static_cast<std::uint8_t*>(codes)), scales_(static_cast<float*>(scales)) {}
+      : codes_(static_cast<std::uint8_t*>(codes)),
+        scales_(static_cast<float*>(scales)),
+        table_(decoded_bytes<Code>()) {}
 
   void decode(std::int64_t block, std::int64_t count, float* x) const {
-    const auto& table = decoded_bytes<Code>();
     const std::uint8_t* codes = codes_ + block * kSlotBlock;
     const float scale = scales_[block];
-    for (std::int64_t i = 0; i < count; ++i) x[i] = scale * table[codes[i]];
+    for (std::int64_t i = 0; i < count; ++i) x[i] = scale * table_[codes[i]];
   }
   /// x [kSlotBlock]: zeros behind the first `count`.
   void encode(std::int64_t block, std::int64_t count, const float* x) const {
@@ -49,29 +51,16 @@ class CodedSlot {
     const float scale = std::bit_cast<float>(largest);
     scales_[block] = scale;
     const float divisor = formulas::divisor_of(scale);
-    // formulas::encoded, a step at a time for all, since a loop in a loop does not become vectors.
-    using Magnitude = typename Code::Magnitude;
-    float magnitudes[kSlotBlock];
-    std::int32_t decades[kSlotBlock], codes[kSlotBlock];
+    std::int32_t codes[kSlotBlock];
 #pragma omp simd
-    for (std::int64_t i = 0; i < kSlotBlock; ++i) {
-      magnitudes[i] = formulas::magnitude_of(x[i] / divisor);
-      decades[i] = Magnitude::kHighest;
-    }
-    for (int decade = 1; decade < Magnitude::kDecades; ++decade) {
-#pragma omp simd
-      for (std::int64_t i = 0; i < kSlotBlock; ++i) Magnitude::descend(magnitudes[i], decades[i]);
-    }
-#pragma omp simd
-    for (std::int64_t i = 0; i < kSlotBlock; ++i) {
-      codes[i] = Code::finished(Magnitude::code_at(magnitudes[i], decades[i]), x[i]);
-    }
+    for (std::int64_t i = 0; i < kSlotBlock; ++i) codes[i] = formulas::encoded<Code>(x[i], divisor);
     std::copy_n(codes, count, codes_ + block * kSlotBlock);
   }
 
  private:
   std::uint8_t* codes_;
   float* scales_;
+  const std::array<float, 256>& table_;
 };
 
 /// Inputs: variable, m_codes, m_scales, root_codes, root_scales, gradient, learning_rate, steps.
@@ -86,23 +75,25 @@ void update_by_bytes(const KernelArguments& arguments, const Options& options, s
   const auto* slopes = static_cast<const G*>(arguments.inputs[5]);
   const std::int64_t blocks = (num_elements + kSlotBlock - 1) / kSlotBlock;
   parallel_for(blocks, kParallelGrain / kSlotBlock, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; ++block) {
-      const std::int64_t start = block * kSlotBlock, count = std::min(kSlotBlock, num_elements - start);
-      float m[kSlotBlock] = {}, root[kSlotBlock] = {};
-      m_slot.decode(block, count, m);
-      root_slot.decode(block, count, root);
-      float* variable = all + start;
-      const G* gradient = slopes + start;
+    in_wide_vectors([&] {
+      for (std::int64_t block = begin; block < end; ++block) {
+        const std::int64_t start = block * kSlotBlock, count = std::min(kSlotBlock, num_elements - start);
+        float m[kSlotBlock] = {}, root[kSlotBlock] = {};
+        m_slot.decode(block, count, m);
+        root_slot.decode(block, count, root);
+        float* variable = all + start;
+        const G* gradient = slopes + start;
 #pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i) {
-        const float g = stored<float>(gradient[i]);
-        m[i] = first(m[i], g);
-        root[i] = formulas::held_finite(std::sqrt(second(root[i] * root[i], g * g)));
-        variable[i] = scaled(variable[i], m[i], root[i]);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const float g = stored<float>(gradient[i]);
+          m[i] = first(m[i], g);
+          root[i] = formulas::held_finite(std::sqrt(second(root[i] * root[i], g * g)));
+          variable[i] = scaled(variable[i], m[i], root[i]);
+        }
+        m_slot.encode(block, count, m);
+        root_slot.encode(block, count, root);
       }
-      m_slot.encode(block, count, m);
-      root_slot.encode(block, count, root);
-    }
+    });
   });
 }
 

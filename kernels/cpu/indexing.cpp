@@ -1,17 +1,19 @@
 #include "graph/ops/indexing.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 
 #include "device/parallel.h"
 #include "graph/nodes/indexing.h"
 #include "kernels/cpu/combined_rows.h"
+#include "kernels/cpu/wide_vectors.h"
+#include "kernels/formulas/ranking.h"
 #include "kernels/function_kernel.h"
 #include "kernels/gather_family.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/stored_element.h"
+#include "kernels/vector_math.h"
 
 namespace sectionflow {
 namespace {
@@ -64,12 +66,34 @@ std::unique_ptr<Kernel> make_one_hot(const KernelRequest& request) {
 
 template <class T>
 std::int32_t argmax_of_row(const T* x, std::int64_t num_classes) {
-  std::int64_t best = 0;
-  for (std::int64_t c = 1; c < num_classes && !std::isnan(static_cast<float>(x[best])); ++c) {
-    // "Not <=" holds for a NaN too; from then on nothing is larger.
-    if (!(x[c] <= x[best])) best = c;
+  constexpr std::int32_t kLanes = 32;
+  const auto count = static_cast<std::int32_t>(num_classes);
+  float largest[kLanes];
+  std::int32_t at[kLanes];
+  const auto begin = [&](std::int32_t lanes) {
+    for (std::int32_t lane = 0; lane < lanes; ++lane) {
+      largest[lane] = x[lane];
+      at[lane] = lane;
+    }
+  };
+  // "Not <=" holds for a NaN too; from then on nothing is larger. By bits: a branch would not vectorise.
+  const auto take = [&](std::int32_t lane, float value, std::int32_t c) {
+    const bool is_larger = !(value <= largest[lane]) & (largest[lane] == largest[lane]);
+    largest[lane] = vector_math::select(is_larger, value, largest[lane]);
+    at[lane] = vector_math::select(is_larger, c, at[lane]);
+  };
+  const std::int32_t lanes = std::min(kLanes, count);
+  begin(lanes);
+  std::int32_t c = lanes;
+  for (; c + kLanes <= count; c += kLanes) {
+#pragma omp simd
+    for (std::int32_t lane = 0; lane < kLanes; ++lane) take(lane, x[c + lane], c + lane);
   }
-  return static_cast<std::int32_t>(best);
+  for (std::int32_t lane = 0; c < count; ++lane, ++c) take(lane, x[c], c);
+  // The first of the largest, where a NaN is larger than any number.
+  std::uint64_t best = 0;
+  for (std::int32_t lane = 0; lane < lanes; ++lane) best = std::max(best, formulas::rank_of(largest[lane], at[lane]));
+  return formulas::index_of_rank(best);
 }
 
 /// x is stored as T.
@@ -82,7 +106,9 @@ std::unique_ptr<Kernel> make_argmax_of(const KernelRequest& request) {
     std::int32_t* y = static_cast<std::int32_t*>(arguments.outputs[0]);  // [N]
     const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / num_classes);
     parallel_for(num_rows, grain, [=](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t n = begin; n < end; ++n) y[n] = argmax_of_row(x + n * num_classes, num_classes);
+      in_wide_vectors([=] {
+        for (std::int64_t n = begin; n < end; ++n) y[n] = argmax_of_row(x + n * num_classes, num_classes);
+      });
     });
   });
 }

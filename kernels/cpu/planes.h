@@ -11,6 +11,7 @@
 #include "device/parallel.h"
 #include "graph/ops/data_format.h"
 #include "kernels/cpu/columns.h"
+#include "kernels/cpu/wide_vectors.h"
 
 namespace sectionflow {
 
@@ -61,15 +62,17 @@ class Planes {
   /// Bytes of one f32 a channel and block.
   std::size_t partial_bytes() const { return static_cast<std::size_t>(num_blocks() * channels_) * sizeof(float); }
 
-  /// Calls `body(tile)` for every tile, on the compute team.
+  /// Calls `body(tile)` for every tile, on the compute team, in wide vectors.
   template <class Body>
   void for_each_tile(const Body& body) const {
     const std::int64_t per_block = (channels_ + tile_channels_ - 1) / tile_channels_;
     parallel_for(num_blocks() * per_block, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t number = begin; number < end; ++number) {
-        const std::int64_t first = number % per_block * tile_channels_;
-        body(Tile{number / per_block, first, std::min(tile_channels_, channels_ - first)});
-      }
+      in_wide_vectors([&] {
+        for (std::int64_t number = begin; number < end; ++number) {
+          const std::int64_t first = number % per_block * tile_channels_;
+          body(Tile{number / per_block, first, std::min(tile_channels_, channels_ - first)});
+        }
+      });
     });
   }
 
@@ -99,11 +102,13 @@ class Planes {
   void for_each_run(const Body& body) const {
     const std::int64_t grain = std::max<std::int64_t>(1, kTileElements / piece_);
     parallel_for(images_ * channels_ * pieces_, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t number = begin; number < end; ++number) {
-        const std::int64_t plane = number / pieces_, first = number % pieces_ * piece_;
-        body(std::integral_constant<std::int64_t, 0>(), plane * plane_ + first, plane % channels_,
-             std::min(piece_, plane_ - first));
-      }
+      in_wide_vectors([&] {
+        for (std::int64_t number = begin; number < end; ++number) {
+          const std::int64_t plane = number / pieces_, first = number % pieces_ * piece_;
+          body(std::integral_constant<std::int64_t, 0>(), plane * plane_ + first, plane % channels_,
+               std::min(piece_, plane_ - first));
+        }
+      });
     });
   }
 

@@ -5,6 +5,7 @@
 
 #include "device/parallel.h"
 #include "graph/nodes/random.h"
+#include "kernels/cpu/random_words.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/random.h"
@@ -44,7 +45,8 @@ std::unique_ptr<Kernel> make_random_by_word(std::int64_t num_elements, float off
       const OfWord of_word;
       std::uint32_t words[kStretch];
       for (std::int64_t stretch = begin; stretch < end; ++stretch) {
-        fill_random_words(address, static_cast<std::uint64_t>(stretch * kStretchBlocks), kStretchBlocks, words);
+        fill_random_words_in_vectors(address, static_cast<std::uint64_t>(stretch * kStretchBlocks), kStretchBlocks,
+                                     words);
         float* to = y + stretch * kStretch;
         const std::int64_t count = std::min(kStretch, num_elements - stretch * kStretch);
         in_wide_vectors([=, &words] {
@@ -159,13 +161,11 @@ std::unique_ptr<Kernel> make_categorical(const KernelRequest& request) {
           for_each_row(num_rows, num_classes, [&](std::int64_t n) {
             const T* logits = x + n * num_classes;
             double* of_row = sums + n * row.num_pieces();
-            in_wide_vectors([&, n] {
-              const float largest = row.sum_pieces(logits, of_row);
-              for (std::int64_t i = n * draws; i < (n + 1) * draws; ++i) {
-                const double part = formulas::uniform_of_draw(arguments.random, static_cast<std::uint64_t>(i));
-                y[i] = row.draw(logits, largest, of_row, part);
-              }
-            });
+            const float largest = row.sum_pieces(logits, of_row);
+            for (std::int64_t i = n * draws; i < (n + 1) * draws; ++i) {
+              const double part = formulas::uniform_of_draw(arguments.random, static_cast<std::uint64_t>(i));
+              y[i] = row.draw(logits, largest, of_row, part);
+            }
           });
         },
         {.workspace_bytes = static_cast<std::size_t>(num_rows * row.num_pieces()) * sizeof(double)});

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "device/parallel.h"
+#include "kernels/cpu/wide_vectors.h"
 #include "kernels/scaled_update_family.h"
 
 namespace sectionflow {
@@ -21,6 +22,7 @@ SquareSums stripe_sums(const float* variable, const float* direction, std::int64
   };
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
+#pragma omp simd
     for (std::int64_t lane = 0; lane < kLanes; ++lane) add(lane, i + lane);
   }
   for (; i < count; ++i) add(0, i);
@@ -83,6 +85,23 @@ double sum_of_squares(const AdafactorRule<G>& rule, std::int64_t first, std::int
   return sum;
 }
 
+constexpr std::int64_t kWidth = 256;  // columns together: a kilobyte of each row is worth its way from memory
+
+/// Of columns from `first` on, as many as kWidth and the matrix have.
+template <class G>
+void update_column_means(const AdafactorRule<G>& of, const formulas::Average& average, std::int64_t matrix,
+                         std::int64_t first) {
+  const std::int64_t width = std::min(kWidth, of.columns - first);
+  double sums[kWidth] = {};
+  for (std::int64_t row = matrix * of.rows; row < (matrix + 1) * of.rows; ++row) {
+    const std::int64_t at = row * of.columns + first;
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) sums[i] += of.square(at + i);
+  }
+  float* means = of.column_means + matrix * of.columns + first;
+  for (std::int64_t i = 0; i < width; ++i) means[i] = average(means[i], of.mean_of(sums[i], of.rows));
+}
+
 template <class Rule>
 void update_means(const Rule&) {}
 template <class G>
@@ -91,27 +110,21 @@ void update_means(const AdafactorRule<G>& rule) {
   const formulas::Average average = of.average();
   const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / of.columns);
   parallel_for(of.matrices * of.rows, grain, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const double sum = sum_of_squares(of, row * of.columns, of.columns);
-      of.row_means[row] = average(of.row_means[row], of.mean_of(sum, of.columns));
-    }
+    in_wide_vectors([=] {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const double sum = sum_of_squares(of, row * of.columns, of.columns);
+        of.row_means[row] = average(of.row_means[row], of.mean_of(sum, of.columns));
+      }
+    });
   });
-  constexpr std::int64_t kWidth = 256;  // a kilobyte of each row is worth its way from memory
   const std::int64_t stripes = (of.columns + kWidth - 1) / kWidth;
   parallel_for(of.matrices * stripes, std::max<std::int64_t>(1, kParallelGrain / (of.rows * kWidth)),
                [=](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t stripe = begin; stripe < end; ++stripe) {
-                   const std::int64_t matrix = stripe / stripes, first = stripe % stripes * kWidth;
-                   const std::int64_t width = std::min(kWidth, of.columns - first);
-                   double sums[kWidth] = {};
-                   for (std::int64_t row = matrix * of.rows; row < (matrix + 1) * of.rows; ++row) {
-                     const std::int64_t at = row * of.columns + first;
-#pragma omp simd
-                     for (std::int64_t i = 0; i < width; ++i) sums[i] += of.square(at + i);
+                 in_wide_vectors([=] {
+                   for (std::int64_t stripe = begin; stripe < end; ++stripe) {
+                     update_column_means(of, average, stripe / stripes, stripe % stripes * kWidth);
                    }
-                   float* means = of.column_means + matrix * of.columns + first;
-                   for (std::int64_t i = 0; i < width; ++i) means[i] = average(means[i], of.mean_of(sums[i], of.rows));
-                 }
+                 });
                });
   for (std::int64_t matrix = 0; matrix < of.matrices; ++matrix) {
     double sum = 0;
@@ -159,9 +172,11 @@ struct LoopScaledUpdates {
     parallel_for((count + kStretch - 1) / kStretch, kParallelGrain / kStretch,
                  [&](std::int64_t begin, std::int64_t end) {
                    const std::int64_t last = std::min(count, end * kStretch);
-                   for (std::int64_t i = begin * kStretch; i < last; i += kStripeOfDirections) {
-                     body(i, std::min(kStripeOfDirections, last - i));
-                   }
+                   in_wide_vectors([&] {
+                     for (std::int64_t i = begin * kStretch; i < last; i += kStripeOfDirections) {
+                       body(i, std::min(kStripeOfDirections, last - i));
+                     }
+                   });
                  });
   }
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/host_device.h"
+#include "kernels/vector_math.h"
 
 /// Element-wise arithmetic, comparisons and choices of two numbers, shared by every device. Integers come unsigned
 /// where a result may leave the range: it then wraps around.
@@ -44,17 +45,17 @@ struct Minimum {
   }
 };
 
-/// dy where `a` is chosen, half of it where both are equal. NaN passes dy.
+/// dy where `a` is chosen, half of it where both are equal. NaN passes dy. By bits: a branch would not vectorise.
 struct MaximumGrad {
   SF_HOST_DEVICE float operator()(float dy, float a, float b) const {
     const float half = 0.5F * dy;
-    return a < b ? 0.0F : (a == b ? half : dy);
+    return vector_math::select(a < b, 0.0F, vector_math::select(a == b, half, dy));
   }
 };
 struct MinimumGrad {
   SF_HOST_DEVICE float operator()(float dy, float a, float b) const {
     const float half = 0.5F * dy;
-    return a > b ? 0.0F : (a == b ? half : dy);
+    return vector_math::select(a > b, 0.0F, vector_math::select(a == b, half, dy));
   }
 };
 

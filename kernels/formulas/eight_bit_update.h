@@ -27,7 +27,7 @@ struct DynamicCode {
   /// The code, after as many steps as there are decades below the highest.
   SF_HOST_DEVICE static int code_at(float x, int n) {
     const float first = static_cast<float>(n);
-    const float code = first - 0.5F + (x - 0.1F) * (first / 0.9F);
+    const float code = first - 0.5F + (x - 0.1F) * (first * kCodesOfADecade);
     const float positive = code >= 0.0F ? code : 0.0F;  // 0 for NaN too
     return static_cast<int>(positive < kLargest ? positive : kLargest);
   }
@@ -49,6 +49,7 @@ struct DynamicCode {
   }
 
  private:
+  static constexpr float kCodesOfADecade = 1 / 0.9F;  // times n, a power of two, it is n / 0.9 to the last bit
   static constexpr float kLargest = static_cast<float>((1 << kBits) - 1);
 };
 

@@ -89,7 +89,9 @@ struct Drop {
       : threshold(static_cast<std::uint32_t>(std::llround(static_cast<double>(rate) * 0x1p32))),
         scale(static_cast<float>(1.0 / (1.0 - static_cast<double>(rate)))) {}
 
-  SF_HOST_DEVICE float operator()(float x, std::uint32_t word) const { return word >= threshold ? x * scale : 0.0F; }
+  SF_HOST_DEVICE float operator()(float x, std::uint32_t word) const {
+    return vector_math::select(word >= threshold, x * scale, 0.0F);
+  }
 };
 
 }  // namespace sectionflow::formulas
