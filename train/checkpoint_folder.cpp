@@ -124,9 +124,11 @@ bool CheckpointFolder::open_for_writing() {
   // The lock goes with the process, however that ends, and with the last child that was forked and has called no exec.
   // File systems without locks do without.
   const int locked = uninterrupted([&] { return flock(folder.number(), LOCK_EX | LOCK_NB); });
-  SF_CHECK_CODE(locked == 0 || errno != EWOULDBLOCK, DataError, ErrorCode::checkpoint_in_use, "Checkpoints: '",
-                path_.string(), "' is the folder of another training, which writes to it now",
-                hint("give each training a folder of its own, or wait for the other to end"));
+  SF_CHECK_CODE(
+      locked == 0 || errno != EWOULDBLOCK, DataError, ErrorCode::checkpoint_in_use, "Checkpoints: '", path_.string(),
+      "' is the folder of another training, which writes to it now",
+      hint("give each training a folder of its own, or wait for the other to end; of ranks that train together one "
+           "alone saves"));
   folder_ = std::move(folder);
   tidy();
   return true;

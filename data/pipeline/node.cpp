@@ -138,6 +138,7 @@ std::string list_text(const std::vector<std::int64_t>& numbers) {
 struct Describe {
   bool identity;       // only what a position depends on
   bool epochs_matter;  // whether the number of epochs decides what is delivered where
+  bool held_behind;    // whether examples are held, or brought into another order, behind it
   bool indexed_before;
 
   std::string operator()(const std::shared_ptr<const IndexedSource>& source) const {
@@ -175,6 +176,11 @@ struct Describe {
   std::string operator()(const SliceNode& slice) const {
     if (slice.count) return text_of("take(", *slice.count, ")");
     if (slice.step == 1 && !slice.whole_rounds) return text_of("skip(", slice.first, ")");
+    // Behind a round all readers stand at one place, from which any number of them goes on; counted by number it is
+    // the place of as many.
+    if (identity && slice.whole_rounds && !held_behind) {
+      return indexed_before ? text_of("shard(", slice.step, " readers, drop_remainder)") : "shard(drop_remainder)";
+    }
     return text_of("shard(", slice.step, " readers, number ", slice.first,
                    slice.whole_rounds ? ", drop_remainder)" : ")");
   }
@@ -194,13 +200,15 @@ struct Describe {
 
 std::vector<std::string> lines(const PipelineNode& last, bool identity) {
   std::vector<std::string> lines;
-  bool reordered_behind = false;
+  bool reordered_behind = false, held_behind = false;
   for (const PipelineNode* node = &last; node != nullptr; node = node->before.get()) {
     const bool indexed_before = node->before != nullptr && node->before->is_indexed && node->is_indexed;
-    std::string line = std::visit(Describe{identity, reordered_behind, indexed_before}, node->operation);
+    std::string line = std::visit(Describe{identity, reordered_behind, held_behind, indexed_before}, node->operation);
     if (!line.empty()) lines.push_back(std::move(line));
-    reordered_behind = reordered_behind || std::holds_alternative<ShuffleOptions>(node->operation) ||
-                       std::holds_alternative<RepeatNode>(node->operation);
+    const auto* batch = std::get_if<BatchOptions>(&node->operation);
+    const bool shuffles = std::holds_alternative<ShuffleOptions>(node->operation);
+    held_behind = held_behind || shuffles || (batch != nullptr && !is_ordered(*batch));
+    reordered_behind = reordered_behind || shuffles || std::holds_alternative<RepeatNode>(node->operation);
   }
   std::reverse(lines.begin(), lines.end());
   return lines;

@@ -265,6 +265,38 @@ TEST(DatasetPosition, ALongerRunGoesOn) {
   EXPECT_EQ(drain(fewer).size(), 5U);
 }
 
+TEST(DatasetPosition, RanksOfAnotherNumberGoOnBehindWholeRounds) {
+  const auto batches = [](std::int64_t epochs) {
+    return number_stream(47).map(scrambled).batch({.size = 3, .drop_remainder = true}).repeat(epochs);
+  };
+  const auto dealt = [&](std::int64_t ranks, std::int64_t rank) {
+    return batches(2).shard(ranks, rank, {.drop_remainder = true}).prefetch();
+  };
+  DatasetIterator first = dealt(2, 0).iterate();
+  for (int round = 0; round < 3; ++round) (void)first.next();
+  const std::string position = first.position();
+  const Ids all = drain(batches(2));  // of which two ranks have taken six
+  for (std::int64_t ranks = 1; ranks <= 4; ++ranks) {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      DatasetIterator rest = dealt(ranks, rank).iterate(position);
+      Ids expected;
+      for (std::size_t round = 6; round + static_cast<std::size_t>(ranks) <= all.size();
+           round += static_cast<std::size_t>(ranks)) {
+        expected.push_back(all[round + static_cast<std::size_t>(rank)]);
+      }
+      EXPECT_EQ(drain(rest), expected) << rank << " of " << ranks;
+    }
+  }
+}
+
+TEST(DatasetPosition, WhatARankHoldsIsItsOwn) {
+  const auto dealt = [](std::int64_t rank) {
+    return number_stream(40).shard(2, rank, {.drop_remainder = true}).shuffle({.buffer_bytes = 4000});
+  };
+  const std::string position = dealt(0).iterate().position();
+  EXPECT_THROW((void)dealt(1).iterate(position), ArgumentError);
+}
+
 std::string position_refusal(const Dataset& dataset, const std::string& position) {
   return whole_error_text<ArgumentError>([&] { (void)dataset.iterate(position); });
 }
