@@ -34,9 +34,6 @@ using testing_support::expect_round_trip;
 
 /// Each of `values` summed into one loss, and its gradients to all trainable variables.
 void add_gradients(const std::vector<Value>& values, const std::vector<Value>& inputs) {
-  (void)all_reduced(tokens, 2);
-  (void)all_gathered(tokens, 3);
-  (void)of_last_rank(tokens, 4);
   std::vector<Value> sums;
   for (const Value& value : values) sums.push_back(reduce_sum(value));
   (void)gradients(add_n(sums), inputs);
@@ -129,6 +126,9 @@ void add_layers(Graph& graph) {
                             placeholder(graph, "letters", {2, 3}, Dtype::i64), lengths, lengths,
                             {.blank = 4, .zero_infinity = true}));
   values.push_back(random_normal(graph, {2}) + truncated_normal(graph, {2}) + random_uniform(graph, {2}));
+  (void)all_reduced(tokens, 2);
+  (void)all_gathered(tokens, 3);
+  (void)of_last_rank(tokens, 4);
   std::vector<Value> sums;
   for (const Value& value : values) sums.push_back(reduce_sum(value));
   const Value loss = add_n(sums);
