@@ -14,7 +14,7 @@ namespace sectionflow {
 /// device computes is up to `Gathers`, whose static functions make a kernel each:
 /// - `gather<T, Index>(request, missing)`, of elements that are moved as they are; `missing` for rows that there are
 /// not;
-/// - `combined<Combine, T, Index>(...)`, see make_combined_rows.
+/// - `combined<Combine, T, Index>(...)`, see make_combined_rows; nothing where bf16 is left to f32 between copies.
 template <class Gathers>
 class GatherFamily {
  public:

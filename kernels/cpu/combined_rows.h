@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "device/parallel.h"
 #include "kernels/cpu/rows.h"
@@ -30,7 +31,7 @@ class TablePieces {
         num_indices(num_indices),
         piece_columns_(piece_columns),
         column_pieces_((table.row_length + piece_columns - 1) / piece_columns) {
-    // Few columns: the rows are cut too.
+    // Few columns: the rows are cut too, as every piece costs a pass over the indices.
     row_pieces_ = std::clamp<std::int64_t>(kPieces / std::max<std::int64_t>(1, column_pieces_), 1,
                                            std::max<std::int64_t>(1, table.num_rows));
   }
@@ -39,7 +40,7 @@ class TablePieces {
   template <class Body>
   void for_each(const Body& body) const {
     const std::int64_t num_pieces = column_pieces_ * row_pieces_;
-    const std::int64_t work = (num_indices + table.num_rows) * table.row_length / std::max<std::int64_t>(1, num_pieces);
+    const std::int64_t work = num_indices * table.row_length / std::max<std::int64_t>(1, num_pieces) + num_indices;
     parallel_for(num_pieces, std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, work)),
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t number = begin; number < end; ++number) body(piece(number));
@@ -60,20 +61,51 @@ class TablePieces {
   std::int64_t piece_columns_, column_pieces_, row_pieces_ = 1;
 };
 
-/// Rows combined in f32 and rounded once. The places of the indices are sorted by row, so that a row is complete, and
-/// goes to memory, before the next one begins.
+/// table = what it begins with, which may lie there already.
+template <class T>
+void begin_table(const GatherTable& table, T* y, const T* x) {
+  if (x == y) return;
+  parallel_for(table.num_rows * table.row_length, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
+    if (x == nullptr) {
+      std::fill(y + begin, y + end, T{});
+    } else {
+      std::copy(x + begin, x + end, y + begin);
+    }
+  });
+}
+
+/// Combines each row of `from.rows` with the one of y that its index names, where that lies: each piece goes through
+/// all indices.
+template <class Combine, class Index>
+void combine_in_place(const TablePieces& pieces, float* y, const CombinedRows<float, Index>& from) {
+  const std::int64_t length = pieces.table.row_length;
+  pieces.for_each([=, count = pieces.num_indices](const TablePiece& piece) {
+    for (std::int64_t n = 0; n < count; ++n) {
+      const auto index = static_cast<std::int64_t>(from.indices[n]);
+      if (index < piece.first_row || index >= piece.last_row) continue;
+      float* to = y + index * length + piece.first_column;
+      const float* row = from.rows + n * length + piece.first_column;
+#pragma omp simd
+      for (std::int64_t c = 0; c < piece.num_columns; ++c) to[c] = Combine::combine(to[c], row[c]);
+    }
+  });
+}
+
+/// The same for bf16, whose rows are combined in f32 and rounded once. The places of the indices are sorted by row, so
+/// that a row is complete before the next one begins, and no table of f32 is needed.
 class SortedRows {
  public:
   SortedRows(const GatherTable& table, std::int64_t num_indices) : pieces_(table, num_indices, kColumns) {
     ends_at_ = workspace_.add(static_cast<std::size_t>(table.num_rows) * sizeof(Place));
     places_at_ = workspace_.add(static_cast<std::size_t>(num_indices) * sizeof(Place));
   }
+  /// Whether places fit the numbers that they are held in.
+  static bool takes(std::int64_t num_indices) { return num_indices <= std::numeric_limits<Place>::max(); }
 
   std::size_t workspace_bytes() const { return workspace_.num_bytes(); }
 
-  /// y begins with from.x, which may lie there already, or with zeros.
-  template <class Combine, class T, class Index>
-  void run(T* y, const CombinedRows<T, Index>& from, void* workspace) const {
+  template <class Combine, class Index>
+  void run(BFloat16* y, const CombinedRows<BFloat16, Index>& from, void* workspace) const {
     Place* ends = static_cast<Place*>(workspace_part(workspace, ends_at_));
     Place* places = static_cast<Place*>(workspace_part(workspace, places_at_));
     sort(from.indices, ends, places);
@@ -81,27 +113,23 @@ class SortedRows {
     pieces_.for_each([=](const TablePiece& piece) {
       Place next = piece.first_row == 0 ? 0 : ends[piece.first_row - 1];
       for (std::int64_t row = piece.first_row; row < piece.last_row; ++row) {
-        const std::int64_t at = row * length + piece.first_column, count = piece.num_columns;
-        if (next == ends[row]) {
-          if (from.x == nullptr) std::fill_n(y + at, count, T{});
-          if (from.x != nullptr && from.x != y) std::copy_n(from.x + at, count, y + at);
-          continue;
-        }
-        float combined[kColumns] = {};
-        if (from.x != nullptr) convert_row(combined, from.x + at, count);
+        if (next == ends[row]) continue;
+        BFloat16* to = y + row * length + piece.first_column;
+        float combined[kColumns];
+        convert_row(combined, to, piece.num_columns);
         for (; next < ends[row]; ++next) {
-          const T* further = from.rows + places[next] * length + piece.first_column;
+          const BFloat16* further = from.rows + places[next] * length + piece.first_column;
 #pragma omp simd
-          for (std::int64_t c = 0; c < count; ++c) combined[c] = Combine::combine(combined[c], further[c]);
+          for (std::int64_t c = 0; c < piece.num_columns; ++c) combined[c] = Combine::combine(combined[c], further[c]);
         }
-        convert_row(y + at, combined, count);
+        convert_row(to, combined, piece.num_columns);
       }
     });
   }
 
  private:
-  using Place = std::int64_t;
-  static constexpr std::int64_t kColumns = 256;  // a row is read in stretches of 512 bytes or more
+  using Place = std::int32_t;
+  static constexpr std::int64_t kColumns = 256;  // a row is read in stretches of 512 bytes
 
   /// places = where each row's indices are, in their order, row after row; ends[row] = behind the row's last.
   template <class Index>
@@ -110,7 +138,7 @@ class SortedRows {
     const auto for_each_index = [&](const auto& visit) {
       for (std::int64_t n = 0; n < pieces_.num_indices; ++n) {
         const auto row = static_cast<std::int64_t>(indices[n]);
-        if (row >= 0 && row < num_rows) visit(row, n);
+        if (row >= 0 && row < num_rows) visit(row, static_cast<Place>(n));
       }
     };
     std::fill_n(ends, num_rows, Place{0});
@@ -125,17 +153,31 @@ class SortedRows {
   std::size_t ends_at_ = 0, places_at_ = 0;
 };
 
-/// Rows combined in loops, see make_combined_rows.
+/// Rows combined in loops, see make_combined_rows. nullptr where bf16 is left to f32 between copies.
 struct LoopRows {
   template <class Combine, class T, class Index, class From>
   static std::unique_ptr<Kernel> combined(const GatherTable& table, std::int64_t num_indices, const From& from,
                                           std::vector<InPlace> in_place) {
-    const SortedRows rows(table, num_indices);
-    return function_kernel(
-        [from, rows](const KernelArguments& arguments) {
-          rows.run<Combine>(static_cast<T*>(arguments.outputs[0]), from(arguments), arguments.workspace);
-        },
-        {.workspace_bytes = rows.workspace_bytes(), .in_place = std::move(in_place)});
+    if constexpr (std::is_same_v<T, float>) {
+      constexpr std::int64_t kColumns = 64;
+      return function_kernel(
+          [from, pieces = TablePieces(table, num_indices, kColumns)](const KernelArguments& arguments) {
+            float* y = static_cast<float*>(arguments.outputs[0]);
+            begin_table(pieces.table, y, from(arguments).x);
+            combine_in_place<Combine>(pieces, y, from(arguments));
+          },
+          {.in_place = std::move(in_place)});
+    } else {
+      if (!SortedRows::takes(num_indices)) return nullptr;
+      const SortedRows rows(table, num_indices);
+      return function_kernel(
+          [from, table, rows](const KernelArguments& arguments) {
+            T* y = static_cast<T*>(arguments.outputs[0]);
+            begin_table(table, y, from(arguments).x);
+            rows.run<Combine>(y, from(arguments), arguments.workspace);
+          },
+          {.workspace_bytes = rows.workspace_bytes(), .in_place = std::move(in_place)});
+    }
   }
 };
 

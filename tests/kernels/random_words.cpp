@@ -11,7 +11,8 @@ namespace {
 TEST(RandomWordsInVectors, AreThoseOfEachBlock) {
   const RandomAddress address{.seed = 0x299f31d0a4093822, .node = 0xFFFFFFFE, .step = 5};
   // The lower half of the counter overflows on the way.
-  for (std::uint64_t first : {std::uint64_t{0}, 0xFFFFFFFFULL - 9, 0xFFFFFFFFFFFFFFFFULL - 5}) {
+  constexpr std::uint64_t kFirst[] = {0, 0xFFFFFFFFULL - 9, 0xFFFFFFFFFFFFFFFFULL - 5};
+  for (std::uint64_t first : kFirst) {
     for (std::int64_t num_blocks : {0, 1, 7, 8, 9, 16, 31, 100}) {
       std::vector<std::uint32_t> words(static_cast<std::size_t>(4 * num_blocks + 1), 42), wanted = words;
       fill_random_words_in_vectors(address, first, num_blocks, words.data());
