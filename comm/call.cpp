@@ -55,7 +55,7 @@ bool is_same_call(const Call& a, const Call& b) {
   // How long a text of expect_same is may differ as the text may.
   const bool same_size = a.elements == b.elements || a.kind == CallKind::expect_same;
   return a.format == b.format && a.number == b.number && a.kind == b.kind && a.dtype == b.dtype &&
-         a.has_start == b.has_start && same_size && a.root == b.root;
+         a.has_start == b.has_start && same_size && a.root == b.root && a.work == b.work;
 }
 
 OpenCall::OpenCall(Transport& transport, std::chrono::milliseconds deadline, const Call& call)
@@ -85,8 +85,23 @@ void OpenCall::wait(Transport::Ticket ticket, int other) const {
 
 void OpenCall::compare(const Call& theirs, int other) const {
   if (is_same_call(call_, theirs)) return;
+  Call alike = theirs;
+  alike.work = call_.work;
+  if (is_same_call(call_, alike)) {
+    end(ErrorCode::different_calls,
+        text_of("rank ", other,
+                " makes the same call for other work: another training step, another cycle, or feeds of "
+                "other shapes or flags"),
+        "all ranks take the same steps from the same cycle on, with feeds of the same shapes; what is written, loaded "
+        "or "
+        "initialized is so on all of them");
+  }
+  const bool compares = call_.kind == CallKind::expect_same || theirs.kind == CallKind::expect_same;
   end(ErrorCode::different_calls, text_of("rank ", other, " makes another: ", call_text(theirs)),
-      "all ranks make the same calls, with as many elements, in the same order");
+      compares
+          ? "one of them has something new to compare, such as a training step with feeds of other shapes or flags: "
+            "all ranks take the same steps"
+          : "all ranks make the same calls, with as many elements, in the same order");
 }
 
 std::string OpenCall::head() const {

@@ -29,6 +29,7 @@ struct Call {
   std::int64_t elements = 0;
   std::int64_t root = 0;
   std::uint64_t digest = 0;  ///< of the text of expect_same
+  std::uint64_t work = 0;    ///< Communicator::set_work
 
   /// Of this struct, so that processes of two versions find each other out.
   static constexpr std::uint64_t kFormat = 0x5346434F4D4D0001;

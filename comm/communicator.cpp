@@ -44,6 +44,7 @@ struct Communicator::State {
   int rank, size;
   OneAtATime guard;
   std::uint64_t num_calls = 0;
+  std::uint64_t work = 0;
   std::vector<Call> calls_of_others;  // by rank
   std::vector<Transport::Ticket> tickets;
   Flows flows;
@@ -56,6 +57,7 @@ struct Communicator::State {
   /// This call of this rank, once all ranks have told that they make it.
   OpenCall begin(Call call) {
     call.number = ++num_calls;
+    call.work = work;
     const OpenCall open(*transport, options.deadline, call);
     agree(open);
     return OpenCall(*transport, options.deadline, call);
@@ -182,6 +184,11 @@ int Communicator::size() const {
 }
 std::string Communicator::description() const {
   return state_->transport->description();
+}
+
+void Communicator::set_work(std::uint64_t work) {
+  const auto entry = state_->guard.enter("the communicator");
+  state_->work = work;
 }
 
 void Communicator::barrier() {

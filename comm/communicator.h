@@ -95,6 +95,10 @@ class Communicator {
   /// and the line in which it does. The communicator may be used further.
   void expect_same(std::string_view what, std::string_view text);
 
+  /// What the calls from here on are for, as a number that is the same on all ranks; 0 at first. It is compared with
+  /// each call: ranks whose calls are alike and are for other work throw (SF-E511) before a byte moves.
+  void set_work(std::uint64_t work);
+
   /// Ends the calls of all ranks, this one's included, which throw a CommunicationError with this text: for a rank that
   /// cannot go on. From any thread.
   void fail(std::string_view why) noexcept;

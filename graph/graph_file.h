@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,8 @@ std::string graph_text(const Graph& graph);
 
 /// A number that another graph has by chance alone: of what graph_text has, constants included, without its limits.
 std::uint64_t graph_digest(const Graph& graph);
+/// The same of some of its nodes, by rising number.
+std::uint64_t graph_digest(const Graph& graph, const std::set<NodeId>& nodes);
 
 /// Writes graph_text to a file, which appears whole or not at all. Throws: as graph_text, and DataError.
 void save_graph(const Graph& graph, const std::string& path, Where where = Where::here());

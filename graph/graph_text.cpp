@@ -137,14 +137,24 @@ class Digest {
 
 }  // namespace
 
+namespace {
+
+void add_node(Digest& digest, const Node& node) {
+  digest.add(json_of_node(node, FirstInputs()));
+  for (const Node* before : node.order_inputs()) digest.add(before->id());
+}
+
+}  // namespace
+
+std::uint64_t graph_digest(const Graph& graph, const std::set<NodeId>& nodes) {
+  Digest digest;
+  for (const NodeId id : nodes) add_node(digest, graph.node(id));
+  return digest.value();
+}
+
 std::uint64_t graph_digest(const Graph& graph) {
   Digest digest;
-  const FirstInputs now;
-  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    const Node& node = graph.node(id);
-    digest.add(json_of_node(node, now));
-    for (const Node* before : node.order_inputs()) digest.add(before->id());
-  }
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) add_node(digest, graph.node(id));
   for (const CollectedItem& item : graph.collected_items()) digest.add(json_of_entry(item));
   return digest.value();
 }

@@ -196,15 +196,27 @@ void Engine::check_ready(const Program& program) const {
   if (!program.report.fits) throw_budget_error(program.report);
 }
 
+/// What keeps this rank from a step that all take keeps it from being where the others are: they are told, and need not
+/// wait.
+std::vector<const std::byte*> Engine::ready_feeds(const Program& program, const Feeds& feeds) const {
+  try {
+    check_ready(program);
+    check_feeds(feeds);
+    return feed_pointers(program, feeds);
+  } catch (...) {
+    if (program.ranks > 1 && options_.communicator != nullptr) fail_ranks(*options_.communicator);
+    throw;
+  }
+}
+
 std::vector<HostTensor> Engine::execute(Executable& program, const Feeds& feeds, const ExecuteOptions& options) {
   const auto inside = enter();
   check_not_pending("run");
-  check_ready(program);
-  check_feeds(feeds);
+  const auto pointers = ready_feeds(program, feeds);
   if (measuring_) begin_measurement(program);
   std::optional<ExecutionTimes> times = times_wanted(program);
-  auto fetched = execute_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()),
-                               feed_pointers(program, feeds), options, times ? &*times : nullptr);
+  auto fetched = execute_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()), pointers, options,
+                               times ? &*times : nullptr);
   finish(program, program.advances_cycle, measuring_);
   tell_times(program, std::move(times));
   return fetched;
@@ -214,10 +226,8 @@ std::vector<HostTensor> Engine::execute_forward_half(Executable& program, const 
                                                      const ExecuteOptions& options, std::any note) {
   const auto inside = enter();
   check_not_pending("run_forward");
-  check_ready(program);
-  check_feeds(feeds);
+  const auto pointers = ready_feeds(program, feeds);
   if (measuring_) begin_measurement(program);
-  const auto pointers = feed_pointers(program, feeds);
   auto pending = std::make_unique<Pending>();
   pending->program = &program;
   pending->note = std::move(note);

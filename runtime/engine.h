@@ -232,7 +232,8 @@ class Engine {
   void check_feeds(const Feeds& feeds) const;
   // Of several ranks (engine_ranks.cpp).
   void check_ranks(const Program& program) const;
-  void agree(const Program& program);
+  std::vector<const std::byte*> ready_feeds(const Program& program, const Feeds& feeds) const;
+  void agree(Executable& program);
   void leave_ranks() noexcept;
   void check_not_pending(const char* call) const;
   std::byte* variable_bytes(Value variable, const char* call);

@@ -37,9 +37,9 @@ struct Executable : Program {
 
   std::vector<BoundStep> bound;         ///< one a step, once the program is bound to an arena
   std::unique_ptr<QueueProgram> queue;  ///< on a device with queues, once it is executed
-  bool is_agreed = false;               ///< all ranks are known to execute the same
-  bool update_can_end = false;          ///< the programs of the other micro-batches of an update are known to fit
-  std::any planner_note;                ///< of its session's planner
+  std::uint64_t agreed = 0;     ///< all ranks are known to execute the same: a number that tells what; 0: not yet
+  bool update_can_end = false;  ///< the programs of the other micro-batches of an update are known to fit
+  std::any planner_note;        ///< of its session's planner
 };
 
 /// Works out every pointer of the program in an arena that starts at `base`, and a pool of host memory at `host`.

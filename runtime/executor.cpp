@@ -335,7 +335,12 @@ void fail_ranks(Communicator& communicator) noexcept {
   try {
     throw;
   } catch (const std::exception& error) {
-    communicator.fail(error.what());
+    // Its own facts are told apart from those of the rank that is told.
+    std::string text = error.what();
+    for (std::size_t line = text.find('\n'); line != std::string::npos; line = text.find('\n', line + 3)) {
+      text.insert(line + 1, "  ");
+    }
+    communicator.fail(text);
   } catch (...) {
     communicator.fail("an exception that is no std::exception");
   }

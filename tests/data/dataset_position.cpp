@@ -267,7 +267,7 @@ TEST(DatasetPosition, ALongerRunGoesOn) {
 
 TEST(DatasetPosition, RanksOfAnotherNumberGoOnBehindWholeRounds) {
   const auto batches = [](std::int64_t epochs) {
-    return number_stream(47).map(scrambled).batch({.size = 3, .drop_remainder = true}).repeat(epochs);
+    return number_stream(47).map(scrambled).batch({.size = 3, .drop_remainder = true, .pad = true}).repeat(epochs);
   };
   const auto dealt = [&](std::int64_t ranks, std::int64_t rank) {
     return batches(2).shard(ranks, rank, {.drop_remainder = true}).prefetch();

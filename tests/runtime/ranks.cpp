@@ -21,6 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -136,6 +137,79 @@ TEST(Ranks, AnotherNumberOfCompletedCyclesIsToldByAllRanks) {
                          training.cycle();
                        }),
               Each(AllOf(HasSubstr("SF-E512"), HasSubstr("completed cycles: 1"))));
+}
+
+TEST(Ranks, ARankThatBeginsAnewIsToldBeforeAnyByteMoves) {
+  EXPECT_THAT(on_ranks(2,
+                       [](auto communicator) {
+                         const int rank = communicator->rank();
+                         Products training(std::move(communicator));
+                         training.cycle();
+                         if (rank == 1) training.session->initialize();
+                         const auto before = variables_of(*training.session);
+                         EXPECT_THAT(error_of([&] { training.cycle(); }),
+                                     AnyOf(HasSubstr("SF-E511"), HasSubstr("for other work")));
+                         EXPECT_THAT(differing(before, variables_of(*training.session)), IsEmpty());
+                       }),
+              Each(""));
+}
+
+TEST(Ranks, ShapesThatDifferFromRankToRankAreToldThoughAllHaveTrainedWithEach) {
+  EXPECT_THAT(on_ranks(2,
+                       [](auto communicator) {
+                         const int rank = communicator->rank();
+                         Products training(std::move(communicator));
+                         training.cycle(1, 3);
+                         training.cycle(1, 4);
+                         EXPECT_THAT(error_of([&] { training.cycle(1, 3 + rank); }), HasSubstr("for other work"));
+                       }),
+              Each(""));
+}
+
+TEST(Ranks, AStepThatOneRankAloneHasNewIsTold) {
+  EXPECT_THAT(on_ranks(2,
+                       [](auto communicator) {
+                         const int rank = communicator->rank();
+                         Products training(std::move(communicator));
+                         training.cycle(1, 3);
+                         EXPECT_THAT(error_of([&] { training.cycle(1, 3 + rank); }),
+                                     AllOf(HasSubstr("SF-E511"), HasSubstr("expect_same")));
+                       }),
+              Each(""));
+}
+
+TEST(Ranks, WhatOneRankAddsToItsGraphAndFetchesIsItsOwnAffair) {
+  EXPECT_THAT(
+      on_ranks(2,
+               [](auto communicator) {
+                 const int rank = communicator->rank();
+                 Products training(std::move(communicator));
+                 training.cycle();
+                 const HostTensor numbers = HostTensor::of<float>({1, 2}, {1, 2});
+                 if (rank == 0) {
+                   const Value twice = training.loss * 2.0F;
+                   (void)training.manager.run_full_cycle(*training.session, {twice}, {{training.x, numbers}});
+                 } else {
+                   (void)training.manager.run_full_cycle(*training.session, {training.loss}, {{training.x, numbers}});
+                 }
+                 training.cycle();
+                 EXPECT_EQ(training.session->completed_cycles(), 3U);
+               }),
+      Each(""));
+}
+
+TEST(Ranks, ARankThatIsRefusedItsFeedsKeepsNobodyWaiting) {
+  const auto thrown = on_ranks(
+      2,
+      [](auto communicator) {
+        const int rank = communicator->rank();
+        Products training(std::move(communicator));
+        if (rank == 0) return training.cycle();
+        EXPECT_NE(error_of([&] { (void)training.manager.run_full_cycle(*training.session, {training.loss}, {}); }),
+                  "nothing was thrown");
+      },
+      std::chrono::minutes(60));
+  EXPECT_THAT(thrown[0], HasSubstr("SF-E510"));
 }
 
 TEST(Ranks, UpdatesByWhatARankHasForItselfAreRefused) {
