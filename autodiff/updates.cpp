@@ -24,15 +24,13 @@ using Pairs = std::vector<GradientAndVariable>;
 void check_options_of(const UpdateOptions& options, const Graph& graph) {
   SF_CHECK_CODE(options.micro_batches >= 1, ArgumentError, ErrorCode::micro_batches, kCall, ": micro_batches is ",
                 options.micro_batches, "; wanted 1 or more", hint("1 applies the gradients of each run as they are"));
-  SF_CHECK_CODE(options.ranks >= 1, ArgumentError, ErrorCode::ranks, kCall, ": ranks is ", options.ranks,
-                "; wanted 1 or more", hint("give it the size() of the sessions' communicator"));
-  for (const Value& value : graph.values(kRanks)) {
-    const HostTensor* const known = constant_content(value);
-    SF_CHECK_CODE(known != nullptr && known->item<std::int64_t>() == options.ranks, ArgumentError, ErrorCode::ranks,
-                  kCall, ": ranks is ", options.ranks, ", and the graph has updates of ",
-                  known != nullptr ? known->item<std::int64_t>() : 0,
-                  hint("all updates of a graph are of as many ranks"));
-  }
+  SF_CHECK_CODE(options.ranks >= 1 && options.ranks <= kMostRanks, ArgumentError, ErrorCode::ranks, kCall,
+                ": ranks is ", options.ranks, "; wanted 1 to ", kMostRanks,
+                hint("give it the size() of the sessions' communicator"));
+  const bool has_updates = !graph.values(kRanks).empty() || !graph.operations(kTrainingOperations).empty();
+  const int known = has_updates ? ranks_of(graph) : options.ranks;
+  SF_CHECK_CODE(known == options.ranks, ArgumentError, ErrorCode::ranks, kCall, ": ranks is ", options.ranks,
+                ", and the graph has updates of ", known, hint("all updates of a graph are of as many ranks"));
   if (options.clip_norm) check_max_norm(*options.clip_norm, kCall);
   if (options.average) check_options(*options.average, text_of(kCall, ": average"));
   if (!options.global_step) return;

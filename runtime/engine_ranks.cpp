@@ -90,6 +90,9 @@ void Engine::check_ranks(const Program& program) const {
                                         : std::string("no communicator"),
                 hint("give UpdateOptions::ranks (TrainingOptions::ranks) the communicator's size()",
                      communicator != nullptr ? "" : ", and the session the communicator"));
+  SF_CHECK_CODE(communicator != nullptr || program.digest.communications.empty(), ArgumentError, ErrorCode::ranks,
+                "the program communicates with other ranks, and the session has no communicator",
+                hint("give the session one (SessionOptions::communicator), or leave the operation out"));
 }
 
 /// Before a program is executed for the first time all ranks compare it. One that only this rank compiles again is not

@@ -123,7 +123,10 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
   program.advances_cycle = completes_training(program.schedule, graph.graph());
   program.micro_batch = micro_batch_counter(program.schedule, graph.graph());
   const bool trains = program.advances_cycle || program.micro_batch;
-  if (trains || communicates(program.schedule)) program.ranks = ranks_of(graph.graph());
+  if (trains || communicates(program.schedule)) {
+    check_communications(program.schedule, graph.graph());
+    program.ranks = ranks_of(graph.graph());
+  }
   if (trains && program.ranks > 1) check_equal_updates(program.schedule, graph);
   program.report = make_report(program, graph, variables, options.budgets);
   program.report.notes = std::move(tools.notes);

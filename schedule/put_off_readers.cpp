@@ -1,8 +1,11 @@
 #include "schedule/put_off_readers.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "graph/ops/basic.h"
 
@@ -31,11 +34,10 @@ class PuttingOff {
   }
 
  private:
-  /// Of an instruction that is put off, or of one that communicates: in which stage that was, or the latest that it
-  /// waits for.
+  /// With its place among those that are put off.
   struct PutOff {
+    std::size_t number;
     Instruction instruction;
-    int stage;
   };
 
   const Node& node_of(const Instruction& instruction) const { return graph_.graph().node(instruction.node); }
@@ -103,7 +105,7 @@ class PuttingOff {
       return;
     }
     note(instruction, stage);
-    put_off_.push_back({std::move(instruction), stage});
+    put_off_[stage].push_back({num_put_off_++, std::move(instruction)});
   }
 
   void note_outputs(const Instruction& instruction, int stage) {
@@ -131,26 +133,28 @@ class PuttingOff {
     }
   }
 
-  /// Writes down what has waited for stages up to this one. It waits for nothing of later ones.
+  /// Writes down what has waited for stages up to this one, in its order. It waits for nothing of later ones.
   void release(int stage) {
-    std::vector<PutOff> later;
-    for (PutOff& each : put_off_) {
-      if (each.stage > stage) {
-        later.push_back(std::move(each));
-        continue;
-      }
+    std::vector<PutOff> released;
+    while (!put_off_.empty() && put_off_.begin()->first <= stage) {
+      std::vector<PutOff>& of_stage = put_off_.begin()->second;
+      std::move(of_stage.begin(), of_stage.end(), std::back_inserter(released));
+      put_off_.erase(put_off_.begin());
+    }
+    std::sort(released.begin(), released.end(), [](const PutOff& a, const PutOff& b) { return a.number < b.number; });
+    for (PutOff& each : released) {
       each.instruction.pass = std::max(each.instruction.pass, pass_);
       list_.instructions.push_back(std::move(each.instruction));
     }
-    put_off_ = std::move(later);
   }
 
   const ConcreteGraph& graph_;
   InstructionList list_;
   int stage_ = 0;
-  int pass_ = -1;           // of the last instruction
-  int communications_ = 0;  // of this stage
-  std::vector<PutOff> put_off_;
+  int pass_ = -1;                               // of the last instruction
+  int communications_ = 0;                      // of this stage
+  std::map<int, std::vector<PutOff>> put_off_;  // by the latest stage that they wait for
+  std::size_t num_put_off_ = 0;
   std::map<Value, int> values_;           // what communications, and those put off, give: their stage
   std::map<NodeId, int> updated_, read_;  // variables that those put off update and read
   std::map<NodeId, int> nodes_;           // those put off

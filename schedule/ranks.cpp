@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <any>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -24,48 +25,71 @@ std::set<NodeId> moving_averages(const Schedule& schedule, const Graph& graph) {
   return averages;
 }
 
+/// What training_updates has made: it happens once an update, however many micro-batches that takes.
+std::set<NodeId> once_an_update(const Graph& graph) {
+  std::set<NodeId> nodes;
+  for (const std::string_view collection : {kTrainingOperations, kAccumulationOperations}) {
+    for (const Operation& operation : graph.operations(collection)) nodes.insert(operation.node().id());
+  }
+  return nodes;
+}
+
+void check_kind(const Node& update, const std::set<NodeId>& once, int ranks) {
+  SF_CHECK_CODE(
+      once.contains(update.id()) || is_moving_average_of_ranks(update, ranks), ArgumentError, ErrorCode::ranks,
+      update.label(), " updates '", update.inputs()[0].name(), "' in a training step of ", ranks,
+      " ranks, which execute it once, and one process ", ranks,
+      " times, once a micro-batch: variables would differ from those of one process", Fact{"where", update.place()},
+      hint("count updates by UpdateOptions::global_step (TrainingOptions::global_step); keep an average by an "
+           "update_moving_average of kUpdateOperations that is there before the training operations are "
+           "added; or execute the update by a run of its own"));
+}
+
 void check_update(const Node& update, const ConcreteGraph& graph, RankDifferences& differences) {
   for (const Value& value : graph.reads(update.id())) {
-    SF_CHECK_CODE(is_variable(value) || !differences.differs(value.node()), ArgumentError, ErrorCode::ranks,
-                  update.label(), " takes '", value.name(),
-                  "', which each rank has for itself: variables would differ "
-                  "from rank to rank",
-                  Fact{"where", update.place()},
-                  hint("keep it by an update_moving_average of kUpdateOperations that is there before the training "
-                       "operations are added, and ask for kUpdateOperations behind them; or leave the update out"));
+    SF_CHECK_CODE(
+        is_variable(value) || !differences.differs(value.node()), ArgumentError, ErrorCode::ranks, update.label(),
+        " takes '", value.name(),
+        "', which each rank has for itself: variables would differ "
+        "from rank to rank",
+        Fact{"where", update.place()},
+        hint("keep it by an update_moving_average of kUpdateOperations that is there before the training "
+             "operations are added, and ask for kUpdateOperations behind them; have what follows it by a control edge "
+             "follow the operation of kUpdateOperations that is there then; or leave the update out"));
   }
 }
 
 }  // namespace
-
-int ranks_of(const Graph& graph) {
-  const std::vector<Value> values = graph.values(kRanks);
-  if (values.empty()) return 1;
-  const auto number_of = [](const Value& value) -> std::int64_t {
-    const HostTensor* const content = constant_content(value);
-    return content != nullptr && value.type() == TensorType{Dtype::i64, {}} ? content->item<std::int64_t>() : 0;
-  };
-  const std::int64_t ranks = number_of(values.front());
-  const bool is_one = std::all_of(values.begin(), values.end(), [&](const Value& v) { return number_of(v) == ranks; });
-  SF_CHECK_CODE(ranks >= 1 && is_one, ArgumentError, ErrorCode::ranks, "the collection '", kRanks, "' has ",
-                values.size(), " values, '", values.front().name(), "' ", values.front().type().text(),
-                " the first; wanted constants i64[] of one number above 0",
-                hint("leave the collection to training_updates() and add_training_ops()"));
-  return static_cast<int>(ranks);
-}
 
 bool communicates(const Schedule& schedule) {
   return std::any_of(schedule.steps.begin(), schedule.steps.end(),
                      [](const Step& step) { return step.lane == Lane::communicate; });
 }
 
+void check_communications(const Schedule& schedule, const Graph& graph) {
+  const int ranks = ranks_of(graph);
+  for (const Step& step : schedule.steps) {
+    if (step.lane != Lane::communicate) continue;
+    const Node& node = graph.node(step.node);
+    const auto* const options = std::any_cast<RanksOptions>(&node.any_options());
+    SF_CHECK_CODE(
+        options == nullptr || options->ranks == ranks, ArgumentError, ErrorCode::ranks, node.label(), " is of ",
+        options->ranks, " ranks, and the graph's updates are of ", ranks, Fact{"where", node.place()},
+        hint("leave such operations, and the collection '", kRanks, "', to training_updates() and add_training_ops()"));
+  }
+}
+
 void check_equal_updates(const Schedule& schedule, const ConcreteGraph& graph) {
   RankDifferences differences([&](const Node& node) { return graph.reads(node.id()); });
-  const std::set<NodeId> averages = moving_averages(schedule, graph.graph());
+  const std::set<NodeId> averages = moving_averages(schedule, graph.graph()), once = once_an_update(graph.graph());
+  const int ranks = ranks_of(graph.graph());
   for (const Step& step : schedule.steps) {
     if (step.kind != StepKind::compute) continue;
     const Node& node = graph.graph().node(step.node);
-    if (node.op().is_update()) check_update(node, graph, differences);
+    if (node.op().is_update()) {
+      check_update(node, graph, differences);
+      check_kind(node, once, ranks);
+    }
     for (const Value& value : graph.reads(step.node)) {
       const bool is_own_update = node.op().is_update() && node.inputs()[0] == value;
       SF_CHECK_CODE(is_own_update || !is_variable(value) || !averages.contains(value.node().id()), ArgumentError,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -61,15 +62,19 @@ HostTensor joined(const std::vector<HostTensor>& parts) {
 
 /// Whether a run computes all that an update puts into its average. What variables alone decide is no part of a step.
 bool follows(const Node& update, const std::set<NodeId>& run) {
-  bool follows = false;
+  const auto is_computed = [](const Value& value) {
+    return !value.node().op().is_variable() && value.dtype() != Dtype::boolean;
+  };
+  std::vector<Value> parts;
   for (const Value& input : update.inputs()) {
-    if (input.node().op().is_variable() || input.dtype() == Dtype::boolean) continue;
+    if (!is_computed(input)) continue;
     // What ranks have in common is computed for the update alone.
-    const Node& made = input.node().op().communicates ? input.node().inputs()[0].node() : input.node();
-    if (!run.contains(made.id())) return false;
-    follows = true;
+    const bool is_common = input.node().op().communicates && !input.node().inputs().empty();
+    const std::vector<Value> made = is_common ? input.node().inputs() : std::vector{input};
+    std::copy_if(made.begin(), made.end(), std::back_inserter(parts), is_computed);
   }
-  return follows;
+  return !parts.empty() &&
+         std::all_of(parts.begin(), parts.end(), [&](const Value& part) { return run.contains(part.node().id()); });
 }
 
 void check_batch_is_there(const std::optional<Example>& batch) {

@@ -50,18 +50,38 @@ std::string text_of_status(int status) {
   return text_of("MPI says: ", std::string_view(text.data(), static_cast<std::size_t>(length)));
 }
 
-/// Begins MPI unless the program has; whether it is for us to end. False: `why_not` tells.
-bool begin_mpi(bool& ends_mpi, std::string& why_not) {
-  int flag = 0, level = MPI_THREAD_SINGLE;
+bool mpi_has_ended() {
+  int flag = 0;
   MPI_Finalized(&flag);
-  if (flag != 0) {
+  return flag != 0;
+}
+
+/// What this process has of MPI from one try for a communicator to the next, which go one behind the other.
+struct Beginnings {
+  bool are_ours = false;  // the program has not begun MPI: it is for us to end
+  // A world of our own, which all ranks make together. A try that has given up leaves it to the next: MPI goes on
+  // making it, and other ranks take it for theirs.
+  MPI_Comm ranks = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  bool are_under_way = false;
+};
+
+Beginnings& beginnings() {
+  static Beginnings of_process;
+  return of_process;
+}
+
+/// Begins MPI unless the program, or an earlier try, has. False: `why_not` tells.
+bool begin_mpi(std::string& why_not) {
+  if (mpi_has_ended()) {
     why_not = "MPI has ended in this process, and cannot begin again";
     return false;
   }
+  int flag = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&flag);
-  ends_mpi = flag == 0;
+  if (flag == 0) beginnings().are_ours = true;
   const int status =
-      ends_mpi ? MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) : MPI_Query_thread(&level);
+      flag == 0 ? MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) : MPI_Query_thread(&level);
   if (status != MPI_SUCCESS) {
     why_not = text_of_status(status);
     return false;
@@ -76,17 +96,15 @@ bool begin_mpi(bool& ends_mpi, std::string& why_not) {
 }  // namespace
 
 std::unique_ptr<Transport> MpiTransport::make(std::chrono::milliseconds deadline, CommunicationFailure& refusal) {
-  bool ends_mpi = false;
-  if (!begin_mpi(ends_mpi, refusal.text)) return nullptr;
+  if (!begin_mpi(refusal.text)) return nullptr;
   // A world of our own: what the program sends does not meet what we send.
-  // MPI may still write to them when we have given up.
-  static MPI_Comm ranks;
-  static MPI_Request request;
-  int status = MPI_Comm_idup(MPI_COMM_WORLD, &ranks, &request);
+  Beginnings& world = beginnings();
+  int status = MPI_SUCCESS, is_done = 0;
+  if (!world.are_under_way) status = MPI_Comm_idup(MPI_COMM_WORLD, &world.ranks, &world.request);
+  world.are_under_way = status == MPI_SUCCESS;
   const Clock::time_point until = Clock::now() + deadline;
-  int is_done = 0;
   for (Patience patience; status == MPI_SUCCESS && is_done == 0;) {
-    status = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+    status = MPI_Test(&world.request, &is_done, MPI_STATUS_IGNORE);
     if (is_done == 0 && Clock::now() > until) {
       refusal.code = ErrorCode::communication;
       refusal.text = text_of("not all ranks have come within ", deadline.count(), " ms");
@@ -94,12 +112,13 @@ std::unique_ptr<Transport> MpiTransport::make(std::chrono::milliseconds deadline
     }
     if (is_done == 0) patience.pause();
   }
+  world.are_under_way = false;
   if (status != MPI_SUCCESS) {
     refusal.text = text_of_status(status);
     return nullptr;
   }
-  MPI_Comm_set_errhandler(ranks, MPI_ERRORS_RETURN);
-  return std::unique_ptr<Transport>(new MpiTransport(ranks, ends_mpi));
+  MPI_Comm_set_errhandler(world.ranks, MPI_ERRORS_RETURN);
+  return std::unique_ptr<Transport>(new MpiTransport(world.ranks, world.are_ours));
 }
 
 MpiTransport::MpiTransport(MPI_Comm ranks, bool ends_mpi)
@@ -117,6 +136,10 @@ MpiTransport::~MpiTransport() {
   Notice leave;
   leave.leaves = 1;
   leave.rank = rank_;
+  if (stop_where_mpi_has_ended()) {
+    leave_mail();
+    return;
+  }
   if (is_abandoned_) {
     // The launcher ends the others when it sees this process end; until then they find out why.
     std::this_thread::sleep_for(kLastWait);
@@ -144,7 +167,12 @@ MpiTransport::~MpiTransport() {
     MPI_Cancel(&incoming_request_);
     MPI_Wait(&incoming_request_, MPI_STATUS_IGNORE);
   }
-  if (ends_mpi_) MPI_Finalize();
+  if (ends_mpi_) {
+    MPI_Finalize();
+  } else {
+    // All have left: nobody is waited for.
+    MPI_Comm_free(&ranks_);
+  }
 }
 
 std::string MpiTransport::description() const {
@@ -197,7 +225,7 @@ Transport::Outcome MpiTransport::wait(Ticket ticket, Clock::time_point until) {
 
 void MpiTransport::abandon() noexcept {
   const std::lock_guard lock(mutex_);
-  if (is_abandoned_) return;
+  if (stop_where_mpi_has_ended() || is_abandoned_) return;
   for (Place& place : places_) {
     if (place.is_used && !place.sends && place.request != MPI_REQUEST_NULL) MPI_Cancel(&place.request);
   }
@@ -217,6 +245,7 @@ void MpiTransport::abandon() noexcept {
 
 void MpiTransport::fail(const CommunicationFailure& failure) noexcept {
   const std::lock_guard lock(mutex_);
+  (void)stop_where_mpi_has_ended();
   declare(failure);
   const Clock::time_point until = Clock::now() + kGrace;
   for (Patience patience; !is_abandoned_ && !notices_have_gone() && Clock::now() < until;) patience.pause();
@@ -255,6 +284,13 @@ void MpiTransport::declare(const CommunicationFailure& failure) noexcept {
 void MpiTransport::note(int status, int other) {
   if (status == MPI_SUCCESS || failure_) return;
   declare({rank_, ErrorCode::communication, text_of("rank ", other, " cannot be reached: ", text_of_status(status))});
+}
+
+/// A program that has begun MPI may end it while there are communicators. These must not call MPI then.
+bool MpiTransport::stop_where_mpi_has_ended() noexcept {
+  const bool has_ended = mpi_has_ended();
+  is_abandoned_ = is_abandoned_ || has_ended;
+  return has_ended;
 }
 
 void MpiTransport::leave_mail() {

@@ -62,6 +62,7 @@ class MpiTransport final : public Transport {
   Ticket take_place(int other, bool sends);
   void declare(const CommunicationFailure& failure) noexcept;
   void note(int status, int other);
+  bool stop_where_mpi_has_ended() noexcept;
   void leave_mail();
   void open_for_notices();
   void read_notices();

@@ -33,6 +33,13 @@ Value accumulated(Value accumulator, Value gradient, Value micro_batch);
 
 // What ranks that train together have in common. Each of these ops communicates (OpDef::communicates).
 
+/// More ranks than these are a mistake.
+inline constexpr std::int64_t kMostRanks = 1 << 20;
+
+/// How many ranks the graph's updates are of: what kRanks says; 1 where it says nothing. Throws: ArgumentError
+/// (SF-E036) where a graph from a file has a collection that says no number of 1 to kMostRanks, or several.
+int ranks_of(const Graph& graph);
+
 /// Options of the ops of ranks: how many there are.
 struct RanksOptions {
   std::int64_t ranks = 1;
@@ -49,9 +56,12 @@ Value all_gathered(Value x, int ranks);
 /// x as the last rank has it. Shapes: x and result alike, any dtype.
 Value of_last_rank(Value x, int ranks);
 /// The update of a moving average that takes what all ranks have for it, one rank after the other; in the group and
-/// branch of `update`, which it is meant to replace. Invalid where that updates no moving average, or is such an
-/// update already.
+/// branch of `update`, which it is meant to replace, and behind what that follows by control and order edges. What
+/// `update` comes before by order edges comes behind the new one, too; what follows it by control edges still brings
+/// `update` itself along. Invalid where that updates no moving average, or is such an update already.
 Operation moving_average_of_ranks(Operation update, int ranks);
+/// Whether a node is an update of a moving average by what all of so many ranks have for it.
+bool is_moving_average_of_ranks(const Node& node, int ranks);
 
 /// Tells values that may differ from rank to rank from those that are the same on all: what is fed or drawn, and what
 /// is computed of it, from variables, constants, what ranks have in common, and what is computed of that. Booleans []
@@ -64,6 +74,9 @@ class RankDifferences {
   bool differs(const Node& node);
 
  private:
+  struct Visit;
+  Visit visit_of(const Node& node) const;
+
   std::function<std::vector<Value>(const Node&)> reads_;
   std::map<const Node*, bool> known_;
 };

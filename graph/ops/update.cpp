@@ -14,8 +14,6 @@ namespace {
 
 using Types = std::vector<TensorType>;
 
-constexpr std::int64_t kMostRanks = 1 << 20;
-
 void define_assignments(OpRegistry& registry) {
   registry.add({.name = "assign",
                 .inputs = 2,
@@ -221,29 +219,6 @@ Value all_gathered(Value x, int ranks) {
 }
 Value of_last_rank(Value x, int ranks) {
   return x.graph().add_node("of_last_rank", {x}, RanksOptions{ranks}, "of_last_rank").output();
-}
-
-Operation moving_average_of_ranks(Operation update, int ranks) {
-  const Node& node = update.node();
-  const auto* options = std::any_cast<MovingAverageOptions>(&node.any_options());
-  if (options == nullptr || node.inputs()[1].node().op().communicates) return {};
-  Graph& graph = node.graph();
-  const Value variable = node.inputs()[0], x = node.inputs()[1], is_training = node.inputs()[2];
-  const auto group = graph.enter_group(node.group());
-  const auto branch = graph.enter_branch(node.branch());
-  return add_update("update_moving_average", {variable, all_gathered(x, ranks), is_training}, 1, *options, {});
-}
-
-bool RankDifferences::differs(const Node& node) {
-  const auto [known, is_new] = known_.try_emplace(&node, false);
-  if (!is_new) return known->second;
-  const OpDef& op = node.op();
-  const bool is_flag = op.is_placeholder() && node.output_types()[0] == TensorType{Dtype::boolean, {}};
-  bool differs = (op.is_placeholder() && !is_flag) || op.recompute == Recompute::seeded;
-  if (!op.is_given() && !op.communicates && !differs) {
-    for (const Value& value : reads_(node)) differs = differs || this->differs(value.node());
-  }
-  return known_[&node] = differs;
 }
 
 Operation assign(Value variable, Value x, Where where) {

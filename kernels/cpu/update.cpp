@@ -131,42 +131,49 @@ struct LoopUpdates {
 
 // What ranks have in common. On the thread of a lane, without the compute team.
 
-Communicator& communicator_of(const KernelArguments& arguments) {
+/// The communicator, of as many ranks as the kernel's memory is for.
+Communicator& communicator_of(const KernelArguments& arguments, int ranks) {
   SF_CHECK(arguments.communicator != nullptr, InternalError, "a kernel that communicates has no communicator");
+  SF_CHECK(arguments.communicator->size() == ranks, InternalError, "a kernel of ", ranks,
+           " ranks has a communicator of ", arguments.communicator->size());
   return *arguments.communicator;
+}
+
+int ranks_of(const KernelRequest& request) {
+  return static_cast<int>(request.node.options<RanksOptions>().ranks);
 }
 
 /// Inputs: x; or an accumulator, x and the micro-batch, of which the first begins anew.
 std::unique_ptr<Kernel> make_all_reduced(const KernelRequest& request) {
   const std::int64_t count = request.outputs[0].shape.num_elements();
   const bool accumulates = request.inputs.size() > 1;
-  const int x = accumulates ? 1 : 0;
+  const int x = accumulates ? 1 : 0, ranks = ranks_of(request);
   const auto reduce = [=](const KernelArguments& arguments) {
     const bool begins = !accumulates || *input<std::int64_t>(arguments, 2) == 0;
-    communicator_of(arguments).all_reduce_sum(input<float>(arguments, static_cast<std::size_t>(x)),
-                                              begins ? nullptr : input<float>(arguments, 0),
-                                              static_cast<float*>(arguments.outputs[0]), count, arguments.workspace);
+    communicator_of(arguments, ranks)
+        .all_reduce_sum(input<float>(arguments, static_cast<std::size_t>(x)),
+                        begins ? nullptr : input<float>(arguments, 0), static_cast<float*>(arguments.outputs[0]), count,
+                        arguments.workspace);
   };
-  const auto ranks = static_cast<int>(request.node.options<RanksOptions>().ranks);
   return function_kernel(reduce,
                          {.workspace_bytes = Communicator::reduce_workspace(count, ranks), .in_place = {{x, 0}}});
 }
 
 std::unique_ptr<Kernel> make_all_gathered(const KernelRequest& request) {
   const std::size_t mine = request.inputs[0].bytes(), all = request.outputs[0].bytes();
-  return function_kernel([mine, all](const KernelArguments& arguments) {
-    communicator_of(arguments).all_gather({input<std::byte>(arguments, 0), mine},
-                                          {static_cast<std::byte*>(arguments.outputs[0]), all});
+  return function_kernel([mine, all, ranks = ranks_of(request)](const KernelArguments& arguments) {
+    communicator_of(arguments, ranks)
+        .all_gather({input<std::byte>(arguments, 0), mine}, {static_cast<std::byte*>(arguments.outputs[0]), all});
   });
 }
 
 std::unique_ptr<Kernel> make_of_last_rank(const KernelRequest& request) {
   const std::size_t num_bytes = request.outputs[0].bytes();
-  const auto last = static_cast<int>(request.node.options<RanksOptions>().ranks) - 1;
   return function_kernel(
-      [num_bytes, last](const KernelArguments& arguments) {
+      [num_bytes, ranks = ranks_of(request)](const KernelArguments& arguments) {
         if (num_bytes > 0) std::memmove(arguments.outputs[0], arguments.inputs[0], num_bytes);
-        communicator_of(arguments).broadcast({static_cast<std::byte*>(arguments.outputs[0]), num_bytes}, last);
+        communicator_of(arguments, ranks)
+            .broadcast({static_cast<std::byte*>(arguments.outputs[0]), num_bytes}, ranks - 1);
       },
       {.in_place = {{0, 0}}});
 }

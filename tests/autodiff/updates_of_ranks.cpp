@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autodiff/updates.h"
@@ -20,6 +21,8 @@
 namespace sectionflow::updates_of_ranks_tests {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing_support::weight;
 
@@ -97,6 +100,58 @@ TEST(UpdatesOfRanks, BelowOneOrOfSeveralNumbersAreRefused) {
   (void)training_updates(Sgd{}, net.loss, {.ranks = 2});
   EXPECT_THAT(net.refusal({.ranks = 3}), HasSubstr("SF-E036"));
   EXPECT_THAT(net.refusal({}), HasSubstr("SF-E036"));
+}
+
+TEST(UpdatesOfRanks, BehindUpdatesOfAnotherNumberAreRefused) {
+  Averaged net;
+  (void)training_updates(Sgd{}, net.loss);
+  EXPECT_THAT(net.refusal({.ranks = 3}), AllOf(HasSubstr("SF-E036"), HasSubstr("updates of 1")));
+  const Value v = weight(net.graph, "v", {2});
+  (void)training_updates(Sgd{}, reduce_mean(v * net.x), {.ranks = 1}, {v});
+}
+
+TEST(UpdatesOfRanks, MoreThanThereMayBeAreRefused) {
+  Averaged net;
+  EXPECT_THAT(net.refusal({.ranks = static_cast<int>(kMostRanks) + 1}), HasSubstr("SF-E036"));
+}
+
+TEST(UpdatesOfRanks, OfAGraphWhoseCollectionSaysNoNumberAreRefused) {
+  std::vector<HostTensor> contents;
+  contents.push_back(HostTensor::scalar(2.0F));
+  for (const std::int64_t number : {std::int64_t{0}, std::int64_t{-1}, (std::int64_t{1} << 32) + 2}) {
+    contents.push_back(HostTensor::scalar(number));
+  }
+  contents.push_back(HostTensor::of<std::int64_t>({2}, {2, 2}));
+  for (HostTensor& content : contents) {
+    Averaged net;
+    net.graph.add_to_collection(kRanks, constant(net.graph, std::move(content)));
+    EXPECT_THAT(net.refusal({.ranks = 2}), AllOf(HasSubstr("SF-E036"), HasSubstr("the collection 'ranks'")));
+    EXPECT_THROW((void)ranks_of(net.graph), ArgumentError);
+  }
+}
+
+TEST(UpdatesOfRanks, OfMovingAveragesFollowWhatTheOldOnesDid) {
+  Averaged net;
+  const Operation before = net.graph.operations(kUpdateOperations)[0];
+  const Value seen = weight(net.graph, "seen", {2});
+  const Operation first = assign(seen, net.w), early = assign_add(seen, net.w), late = assign(seen, seen);
+  net.graph.add_control_edge(first, before);
+  net.graph.add_order_edge(early, before);
+  net.graph.add_order_edge(before, late);
+  (void)training_updates(Sgd{}, net.loss, {.ranks = 3}, {net.w});
+  const Operation after = net.graph.operations(kUpdateOperations)[0];
+  EXPECT_THAT(after.node().control_inputs(), ElementsAre(&first.node()));
+  EXPECT_THAT(after.node().order_inputs(), ElementsAre(&early.node()));
+  EXPECT_THAT(late.node().order_inputs(), ElementsAre(&before.node(), &after.node()));
+}
+
+TEST(RankDifferences, AreFoundBelowAnyNumberOfNodes) {
+  Averaged net;
+  Value of_weight = net.w;
+  for (int i = 0; i < 100'000; ++i) of_weight = -of_weight;
+  RankDifferences differences([](const Node& node) { return node.inputs(); });
+  EXPECT_FALSE(differences.differs(of_weight.node()));
+  EXPECT_TRUE(differences.differs((of_weight * net.x).node()));
 }
 
 TEST(UpdatesOfRanks, ThatAreRefusedLeaveTheUpdatesOfMovingAverages) {

@@ -86,12 +86,12 @@ TEST(MpiModule, TheSharedObjectNeedsNothingOfTheProgram) {
   EXPECT_NE(module.make_transport, nullptr);
 }
 
-/// Starts ranks in a mode of comm_ranks.
-Outcome run_processes(int ranks, const std::string& mode) {
+/// Starts ranks in a mode of comm_ranks, or of another program.
+Outcome run_processes(int ranks, const std::string& mode, const std::string& program = SF_COMM_RANKS) {
   // Root is what containers run tests as. No network but the loopback, and no device of one.
   return run_shell(text_of("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 ",
                            "OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo timeout -s KILL 40 '",
-                           SF_MPIRUN, "' --oversubscribe -n ", ranks, " '", SF_COMM_RANKS, "' ", mode, " 2>&1"));
+                           SF_MPIRUN, "' --oversubscribe -n ", ranks, " '", program, "' ", mode, " 2>&1"));
 }
 
 std::string line_of(int rank, const Outcome& outcome) {
@@ -165,6 +165,27 @@ TEST(MpiRanksThat, LeaveEndTheCallsThatNeedThem) {
     EXPECT_THAT(line_of(rank, outcome), AllOf(HasSubstr("SF-E510"), HasSubstr("call 2, barrier"),
                                               HasSubstr("rank 1 has left: its communicator is gone")));
   }
+}
+
+// ---- Programs that begin and end MPI by themselves.
+
+TEST(MpiRanksThat, EndMpiWhileTheyHaveACommunicatorEndWell) {
+  const Outcome outcome = run_processes(2, "end_first", SF_PROGRAM_OF_MPI);
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  for (const int rank : {0, 1}) EXPECT_THAT(line_of(rank, outcome), HasSubstr("has ended MPI"));
+}
+
+TEST(MpiRanksThat, GoOnWithMpiGetBackWhatACommunicatorTook) {
+  const Outcome outcome = run_processes(2, "let_go", SF_PROGRAM_OF_MPI);
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  for (const int rank : {0, 1}) EXPECT_THAT(line_of(rank, outcome), HasSubstr("2 of 2 freed"));
+}
+
+TEST(MpiRanksThat, HaveGivenUpOnOthersMayTryAgain) {
+  const Outcome outcome = run_processes(2, "try_again", SF_PROGRAM_OF_MPI);
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("SF-E510 CommunicationError: mpi: not all ranks have come within 1 ms"));
+  for (const int rank : {0, 1}) EXPECT_THAT(line_of(rank, outcome), HasSubstr("2 ranks by MPI ("));
 }
 
 #else

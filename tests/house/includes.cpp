@@ -130,8 +130,9 @@ Texts strangers_outside(const Files& files, const Texts& prefixes, const std::se
 Texts onednn_outside_its_folders(const Files& files) {
   return strangers_outside(files, {"oneapi/dnnl", "dnnl"}, {"device", "kernels", "tests", "bench"});
 }
+/// Programs that begin MPI by themselves are among the tests.
 Texts mpi_outside_its_folder(const Files& files) {
-  return strangers_outside(files, {"mpi.h"}, {"comm"});
+  return strangers_outside(files, {"mpi.h"}, {"comm", "tests"});
 }
 Texts boost_graph_outside_its_folder(const Files& files) {
   return strangers_outside(files, {"boost/graph/", "boost/property_map/"}, {"graph"});
@@ -290,7 +291,7 @@ TEST(Planners, AreAskedByFitAlone) {
   EXPECT_EQ(other_planners(code()), kNone);
 }
 
-TEST(Mpi, HeadersStandInCommAlone) {
+TEST(Mpi, HeadersStandInCommAndInTests) {
   EXPECT_EQ(mpi_outside_its_folder({{"runtime/a.cpp", "#include <mpi.h>\n"}}).size(), 1U);
   EXPECT_EQ(mpi_outside_its_folder({{"comm/mpi/a.h", "#include <mpi.h>\n"}}), kNone);
   EXPECT_EQ(mpi_outside_its_folder(code()), kNone);

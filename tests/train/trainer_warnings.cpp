@@ -8,6 +8,7 @@
 #include <limits>
 #include <sstream>
 
+#include "graph/nodes/update.h"
 #include "tests/support/log_lines.h"
 #include "tests/train/small_training.h"
 
@@ -72,6 +73,24 @@ TEST(TrainerWarnings, TellThatUpdatesOfMovingAveragesAreLeftOut) {
   const LogLines log;
   in_sections.trainer.fit(source, {.epochs = 1, .callbacks = {&in_sections.rate}});
   EXPECT_THAT(lines_of(log, "kUpdateOperations"), IsEmpty());
+}
+
+TEST(TrainerWarnings, KnowWhatIsAveragedOfAllRanksByWhatEachComputes) {
+  SmallModel model(false);
+  Graph& graph = model.graph;
+  const Value average = variable("loss_average", fill(graph, {}, 0.0F), {.trainable = false});
+  const Value sum = variable("loss_sum", fill(graph, {}, 0.0F), {.trainable = false});
+  const Value index = variable("index", fill(graph, {}, 0, Dtype::i64), {.trainable = false});
+  graph.add_to_collection(kUpdateOperations,
+                          update_moving_average(average, all_reduced(sum, model.loss, index, 2), 0.9F));
+  Session session(graph, small_session());
+  session.initialize();
+  LearningRate rate(model.rate, constant_rate(0.01));
+  FunctionBatches source(small_batch);
+  Trainer trainer(session, model.training, model.options());
+  const LogLines log;
+  trainer.fit(source, {.epochs = 1, .callbacks = {&rate}});
+  EXPECT_THAT(lines_of(log, "kUpdateOperations"), ElementsAre(HasSubstr("leave out 1 updates of moving averages")));
 }
 
 }  // namespace
