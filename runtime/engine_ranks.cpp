@@ -1,7 +1,5 @@
 // A session of several ranks: that all execute the same, and that none waits for one that has failed.
 
-#include <xxhash.h>
-
 #include <exception>
 #include <ios>
 #include <set>
@@ -14,6 +12,9 @@
 #include "graph/graph_file.h"
 #include "runtime/engine.h"
 #include "runtime/executor.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 namespace sectionflow {
 namespace {
