@@ -1,5 +1,7 @@
 #include "graph/ops/indexing.h"
 
+#include <limits>
+
 #include "graph/nodes/indexing.h"
 #include "graph/op_registry.h"
 #include "graph/option_fields.h"
@@ -44,8 +46,9 @@ std::vector<TensorType> infer_one_hot(const ShapeRequest& request) {
 std::vector<TensorType> infer_argmax(const ShapeRequest& request) {
   const TensorType& x = request.inputs[0];
   check_f32_or_bf16(x, request.label);
-  SF_CHECK(x.shape.rank() >= 1 && x.shape[-1] != 0, ShapeError, request.label, " got ", x.text(),
-           "; wanted [..., C] with C >= 1");
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  SF_CHECK(x.shape.rank() >= 1 && x.shape[-1] != 0 && x.shape[-1] <= kMost, ShapeError, request.label, " got ",
+           x.text(), "; wanted [..., C] with C >= 1 and below 2^31");
   std::vector<std::int64_t> dims = x.shape.dims();
   dims.pop_back();
   return {{Dtype::i32, Shape(std::move(dims))}};

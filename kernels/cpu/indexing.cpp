@@ -64,10 +64,28 @@ std::unique_ptr<Kernel> make_one_hot(const KernelRequest& request) {
   });
 }
 
+/// Of the largest of x[0, count), the first; a NaN is larger than any number.
 template <class T>
-std::int32_t argmax_of_row(const T* x, std::int64_t num_classes) {
+std::int32_t argmax_of_few(const T* x, std::int32_t count) {
+  std::int32_t at = 0;
+  float largest = x[0];
+  for (std::int32_t c = 1; c < count; ++c) {
+    const float value = x[c];
+    // "Not <=" holds for a NaN too; from then on nothing is larger.
+    if (!(value <= largest) && largest == largest) {
+      largest = value;
+      at = c;
+    }
+  }
+  return at;
+}
+
+/// The same in lanes, which pays from kFew on.
+constexpr std::int32_t kFew = 16;
+
+template <class T>
+std::int32_t argmax_of_row(const T* x, std::int32_t count) {
   constexpr std::int32_t kLanes = 32;
-  const auto count = static_cast<std::int32_t>(num_classes);
   float largest[kLanes];
   std::int32_t at[kLanes];
   const auto begin = [&](std::int32_t lanes) {
@@ -76,7 +94,7 @@ std::int32_t argmax_of_row(const T* x, std::int64_t num_classes) {
       at[lane] = lane;
     }
   };
-  // "Not <=" holds for a NaN too; from then on nothing is larger. By bits: a branch would not vectorise.
+  // By bits: a branch would not vectorise.
   const auto take = [&](std::int32_t lane, float value, std::int32_t c) {
     const bool is_larger = !(value <= largest[lane]) & (largest[lane] == largest[lane]);
     largest[lane] = vector_math::select(is_larger, value, largest[lane]);
@@ -85,7 +103,7 @@ std::int32_t argmax_of_row(const T* x, std::int64_t num_classes) {
   const std::int32_t lanes = std::min(kLanes, count);
   begin(lanes);
   std::int32_t c = lanes;
-  for (; c + kLanes <= count; c += kLanes) {
+  for (; count - c >= kLanes; c += kLanes) {
 #pragma omp simd
     for (std::int32_t lane = 0; lane < kLanes; ++lane) take(lane, x[c + lane], c + lane);
   }
@@ -100,12 +118,16 @@ std::int32_t argmax_of_row(const T* x, std::int64_t num_classes) {
 template <class T>
 std::unique_ptr<Kernel> make_argmax_of(const KernelRequest& request) {
   const std::int64_t num_rows = request.outputs[0].shape.num_elements();
-  const std::int64_t num_classes = request.inputs[0].shape[-1];
+  const auto num_classes = static_cast<std::int32_t>(request.inputs[0].shape[-1]);
   return function_kernel([=](const KernelArguments& arguments) {
     const T* x = static_cast<const T*>(arguments.inputs[0]);             // [N, C]
     std::int32_t* y = static_cast<std::int32_t*>(arguments.outputs[0]);  // [N]
     const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / num_classes);
     parallel_for(num_rows, grain, [=](std::int64_t begin, std::int64_t end) {
+      if (num_classes < kFew) {
+        for (std::int64_t n = begin; n < end; ++n) y[n] = argmax_of_few(x + n * num_classes, num_classes);
+        return;
+      }
       in_wide_vectors([=] {
         for (std::int64_t n = begin; n < end; ++n) y[n] = argmax_of_row(x + n * num_classes, num_classes);
       });

@@ -238,6 +238,31 @@ TEST(Argmax, TakesTheFirstNaNForTheLargest) {
   EXPECT_EQ(argmax_of({4, 3}, {1, NAN, 2, NAN, 3, NAN, INFINITY, 1, NAN, 1, NAN, NAN}), (Indices{1, 0, 2, 1}));
 }
 
+// One path is taken for few classes, lanes for more, and their tails.
+TEST(Argmax, GivesTheFirstOfTheLargestForEveryNumberOfClasses) {
+  constexpr std::int64_t kRows = 40, kMostClasses = 100;
+  for (std::int64_t classes = 1; classes <= kMostClasses; ++classes) {
+    std::vector<float> x;
+    Indices expected;
+    for (std::int64_t n = 0; n < kRows; ++n) {
+      std::int32_t at = 0;
+      for (std::int32_t c = 0; c < classes; ++c) {
+        x.push_back(static_cast<float>((n * 31 + c * (7 + n)) % 13));
+        if (x.back() > x[static_cast<std::size_t>(n * classes + at)]) at = c;
+      }
+      expected.push_back(at);
+    }
+    ASSERT_EQ(argmax_of({kRows, classes}, x), expected) << classes << " classes";
+  }
+}
+
+TEST(Argmax, RefusesRowsThatI32DoesNotCount) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {1, std::int64_t{1} << 31});
+  expect_refused<ShapeError>([&] { argmax(x); }, "argmax 'argmax'", {"f32[1,2147483648]", "below 2^31"});
+  EXPECT_EQ(argmax(placeholder(graph, "y", {1, (std::int64_t{1} << 31) - 1})).type().text(), "i32[1]");
+}
+
 TEST(Argmax, TakesNoRows) {
   EXPECT_EQ(argmax_of({0, 3}, {}), Indices{});
 }
