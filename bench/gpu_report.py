@@ -7,12 +7,15 @@ import os
 import re
 import statistics
 
+MOST_BYTES = 1_000_000
+
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", required=True, help="folder with stages.tsv and the JSON files of the stages")
     parser.add_argument("--results", required=True, help="folder to write to")
     parser.add_argument("--device", required=True, help="name of the GPU, or none")
+    parser.add_argument("--suffix", default="", help="of the files' names")
     return parser.parse_args()
 
 
@@ -134,6 +137,17 @@ def strategy_tables(results):
     return lines
 
 
+def fitting(report):
+    """The report's text in at most 1 MB: the largest results are left out by name where it has more."""
+    text = json.dumps(report, indent=1)
+    while len(text) >= MOST_BYTES and report["results"]:
+        largest = max(report["results"], key=lambda name: len(json.dumps(report["results"][name])))
+        report = {**report, "left_out": [*report.get("left_out", []), largest],
+                  "results": {name: result for name, result in report["results"].items() if name != largest}}
+        text = json.dumps(report, indent=1)
+    return text + "\n"
+
+
 def main():
     arguments = parse_arguments()
     stages = read_stages(arguments.work)
@@ -146,10 +160,9 @@ def main():
     choices = read_choices(arguments.work)
     lines += speed_tables(results) + strategy_tables(results) + choice_tables(choices)
     name = re.sub(r"[^A-Za-z0-9]+", "_", arguments.device).strip("_").lower()
-    path = os.path.join(arguments.results, f"{date}_gpu_{name}")
+    path = os.path.join(arguments.results, f"{date}_gpu_{name}{arguments.suffix}")
     with open(path + ".json", "w") as file:
-        json.dump({**head, "stages": stages, "choices": choices, "results": results}, file, indent=1)
-        file.write("\n")
+        file.write(fitting({**head, "stages": stages, "choices": choices, "results": results}))
     with open(path + ".md", "w") as file:
         file.write("\n".join(lines) + "\n")
     print(f"written: {path}.json, {path}.md")

@@ -11,12 +11,35 @@ kernels 85 single operations: what share of the GPU's bandwidth and arithmetic e
 speed_mnist 90 steps against PyTorch: mnist_resnet, batch 250
 speed_resnet50 150 steps against PyTorch: resnet50, batch 64
 speed_gpt 120 steps against PyTorch: gpt of 12 layers, batch 8
-compiled 280 the same three against compiled PyTorch, a peer a row
+compiled_resnet50_tf32 70 steps against compiled PyTorch
+compiled_resnet50_bf16 70 the same in bf16
+compiled_gpt_bf16 70 the same for gpt
+compiled_mnist_tf32 70 the same for mnist_resnet
 sanitizers 200 memcheck, racecheck and initcheck of a small full cycle
 calls 40 what a cycle tells CUDA, watched through CUPTI"
 
-list_stages() { awk '{printf "%-15s %4d s  ", $1, $2; $1 = $2 = ""; sub(/^ */, ""); print}' <<<"$stage_table"; }
 stage_names() { cut -d ' ' -f 1 <<<"$stage_table"; }
+stage_limit() { awk -v name="$1" '$1 == name {print $2}' <<<"$stage_table"; }
+
+# Stages in their order as the calls in which they fit: a line a call, of names with commas, whose limits come to no more
+# than the seconds of a call, with one compiled peer at most. A stage that takes more by itself has a call to itself.
+stages_by_calls() { # SECONDS
+  awk -v most="$1" '
+    { compiles = $1 ~ /^compiled_/
+      if (NR > 1 && (sum + $2 > most || (compiles && compiled))) { printf "\n"; sum = compiled = 0 } else if (NR > 1) printf ","
+      printf "%s", $1; sum += $2; compiled += compiles }
+    END { print "" }' <<<"$stage_table"
+}
+list_stages() { # SECONDS
+  local call=0 names name
+  while read -r names; do
+    call=$((call + 1))
+    for name in ${names//,/ }; do
+      printf '%-23s %4d s  call %d  %s\n' "$name" "$(stage_limit "$name")" "$call" \
+        "$(awk -v name="$name" '$1 == name {$1 = $2 = ""; sub(/^ */, ""); print}' <<<"$stage_table")"
+    done
+  done < <(stages_by_calls "$1")
+}
 
 # tests PROGRAM FILTER SHARDS LOGS: tests on the GPU, --contexts processes at a time; the names of what failed are at the
 # end. What is skipped on a machine with a GPU was not shown, and is named. LOGS: a folder for what each process says,
@@ -125,12 +148,11 @@ stage_speed_gpt() {
   speed speed_gpt 120 "${gpt[@]}" --ours whole --ours whole:tf32:autotune --ours whole:bf16:autotune \
     --peer python3:fused --peer python3:fused:tf32 --peer python3:fused:bf16
 }
-stage_compiled() {
-  speed compiled_resnet50_tf32 70 "${resnet50[@]}" --ours whole:tf32:autotune --peer $images:compile:tf32
-  speed compiled_resnet50_bf16 70 "${resnet50[@]}" --ours whole:bf16:autotune --peer $images:compile:bf16
-  speed compiled_gpt_bf16 70 "${gpt[@]}" --ours whole:bf16:autotune --peer python3:fused:compile:bf16
-  speed compiled_mnist_tf32 70 "${mnist[@]}" --ours whole:tf32:autotune --peer $images:compile:tf32
-}
+# Compiling takes a peer most of a minute.
+stage_compiled_resnet50_tf32() { speed compiled_resnet50_tf32 70 "${resnet50[@]}" --ours whole:tf32:autotune --peer $images:compile:tf32; }
+stage_compiled_resnet50_bf16() { speed compiled_resnet50_bf16 70 "${resnet50[@]}" --ours whole:bf16:autotune --peer $images:compile:bf16; }
+stage_compiled_gpt_bf16() { speed compiled_gpt_bf16 70 "${gpt[@]}" --ours whole:bf16:autotune --peer python3:fused:compile:bf16; }
+stage_compiled_mnist_tf32() { speed compiled_mnist_tf32 70 "${mnist[@]}" --ours whole:tf32:autotune --peer $images:compile:tf32; }
 
 # Errors that the libraries' own calls of CUDA return are theirs to handle; races are looked for in our kernels alone,
 # whose names lie in our name space.

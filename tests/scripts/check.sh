@@ -53,7 +53,9 @@ done
 call gpu_check.sh --list
 [ "$status" -eq 0 ] || complain "gpu_check.sh --list: exit status $status"
 grep -q '^smoke ' <<<"$output" || complain "gpu_check.sh --list: $output"
-for line in "--stages smoke,nosuch" "--unpack /no/such/file" "--pack a --unpack b"; do
+[ "$(awk '{sum[$5] += $2} $2 > 0 && sum[$5] > 522 {print $5}' <<<"$output")" = "" ] || complain "gpu_check.sh --list: a call of more than 522 s: $output"
+grep -q ' s  call 2 ' <<<"$output" || complain "gpu_check.sh --list: no calls in $output"
+for line in "--stages smoke,nosuch" "--stages strategies,exactness" "--minutes x --list" "--unpack /no/such/file" "--pack a --unpack b"; do
   # shellcheck disable=SC2086
   call gpu_check.sh $line
   [ "$status" -eq 2 ] || complain "gpu_check.sh $line: exit status $status"
