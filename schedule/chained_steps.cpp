@@ -55,7 +55,14 @@ class Chaining {
     if (std::count(inputs.begin(), inputs.end(), between) != 1) return std::nullopt;
     const auto operand = static_cast<int>(std::find(inputs.begin(), inputs.end(), between) - inputs.begin());
     if (!kernel(first).chains_into(kernel(*second), operand) || !threads_are_apart(first, *second)) return std::nullopt;
-    return ChainedSteps{first, *second, operand, buffer(between).life.last > *second};
+    return ChainedSteps{first, *second, operand, buffer(between).life.last > *second || has_own_storage(between)};
+  }
+
+  /// Whether no other buffer lies in the storage: bytes that are planned for a sum alone are written, so that what is
+  /// planned is what is used.
+  bool has_own_storage(const Operand& operand) const {
+    const std::vector<int>& storages = storage_.storage_of_buffer;
+    return std::count(storages.begin(), storages.end(), storages[static_cast<std::size_t>(operand.index)]) == 1;
   }
 
   /// The first step behind which this one cannot be put off by what it touches; none where something else forbids to

@@ -14,7 +14,7 @@ namespace sectionflow {
 struct ChainedSteps {
   StepIndex first = 0, second = 0;
   int operand = 0;      ///< of the second: the first's output 0
-  bool stores = false;  ///< whether anybody but the second reads that output
+  bool stores = false;  ///< whether anybody but the second reads that output, or it has a storage of its own
 
   friend bool operator==(const ChainedSteps&, const ChainedSteps&) = default;
 };

@@ -19,6 +19,33 @@ bool can_take_over(const Schedule& schedule, const Step& step, StepIndex now, in
          std::count(step.inputs.begin(), step.inputs.end(), from) == 1;
 }
 
+/// The pairs of a step's kernel in the order in which they are tried. A sum that is launched together with the step is
+/// not stored where the result takes its bytes, so that this comes first: otherwise it would have bytes of its own,
+/// while the result lies over another operand.
+std::vector<InPlace> pairs_of(const Step& step, const std::vector<std::unique_ptr<Kernel>>& kernels,
+                              const std::vector<int>& slot_of_maker) {
+  const Kernel& kernel = *kernels[static_cast<std::size_t>(step.slot)];
+  std::vector<InPlace> pairs = kernel.in_place();
+  std::stable_partition(pairs.begin(), pairs.end(), [&](const InPlace& pair) {
+    const Operand& from = step.inputs[static_cast<std::size_t>(pair.input)];
+    const int slot = from.kind == Operand::Kind::buffer ? slot_of_maker[static_cast<std::size_t>(from.index)] : -1;
+    return slot >= 0 && kernels[static_cast<std::size_t>(slot)]->chains_into(kernel, pair.input);
+  });
+  return pairs;
+}
+
+/// For each buffer the slot of the kernel that makes it; -1 where none does.
+std::vector<int> slots_of_makers(const Schedule& schedule) {
+  std::vector<int> slots(schedule.buffers.size(), -1);
+  for (const Step& step : schedule.steps) {
+    if (step.kind != StepKind::compute) continue;
+    for (const Operand& output : step.outputs) {
+      if (output.kind == Operand::Kind::buffer) slots[static_cast<std::size_t>(output.index)] = step.slot;
+    }
+  }
+  return slots;
+}
+
 }  // namespace
 
 StorageAssignment assign_storages(const Schedule& schedule, const std::vector<std::unique_ptr<Kernel>>& kernels,
@@ -32,11 +59,12 @@ StorageAssignment assign_storages(const Schedule& schedule, const std::vector<st
     result.storages.push_back({b.bytes == 0 ? 0 : b.bytes + guard, b.life, b.fixed_offset, b.tier});
   };
 
+  const std::vector<int> slot_of_maker = slots_of_makers(schedule);
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     if (step.kind != StepKind::compute) continue;
     std::vector<int> taken;  // storages that an output of this step has taken over
-    for (const InPlace& pair : kernels[static_cast<std::size_t>(step.slot)]->in_place()) {
+    for (const InPlace& pair : pairs_of(step, kernels, slot_of_maker)) {
       if (!can_take_over(schedule, step, static_cast<StepIndex>(i), pair.input, pair.output)) continue;
       const auto from = static_cast<std::size_t>(step.inputs[static_cast<std::size_t>(pair.input)].index);
       const auto to = static_cast<std::size_t>(step.outputs[static_cast<std::size_t>(pair.output)].index);

@@ -1,9 +1,11 @@
 // Two element-wise operations in one launch, by the kernels of CUDA: on the machine's first GPU where
 // SECTIONFLOW_TEST_DEVICE is `cuda`, otherwise on an emulated one, where launches are counted too.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -292,6 +294,45 @@ TEST(ChainedTraining, GivesTheBytesOfStepsOneByOne) {
       }
     }
     EXPECT_GT(num_chains, 10U);
+  }
+}
+
+/// y = other + (a + b), where the sum lies over neither of its terms, which are read once more, and could leave its
+/// result to the other operand. `others_alive`: tensors that are there meanwhile.
+void expect_planned_peak(bool is_on_the_right, bool sum_comes_first, int others_alive) {
+  SCOPED_TRACE(testing::Message() << is_on_the_right << sum_comes_first << others_alive);
+  const EmulatedCuda gpu({.seed = 5});
+  Graph graph;
+  const Value p = placeholder(graph, "p", {64, 300}), a = tanh(p), b = sigmoid(p);
+  std::vector<Value> alive = {a, b};
+  for (int i = 0; i < others_alive; ++i) alive.push_back(gelu(alive.back()));
+  Value sum = sum_comes_first ? add(a, b) : Value(), other = silu(p);
+  if (!sum.valid()) sum = add(a, b);
+  const Value y = is_on_the_right ? add_n({other, sum}) : add_n({sum, other});
+  std::vector<Value> fetches = {y, a, b};
+  for (const Value& value : alive) fetches.push_back(mul(value, y));
+  Session session(graph, {.device = cuda(), .device_memory = 8_MiB});
+  session.initialize();
+  session.set_measuring(true);
+  HostTensor feed(Dtype::f32, {64, 300});
+  std::span<float> numbers = feed.values<float>();
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 101) * 0.01F;
+  const std::vector<HostTensor> fetched = session.run(fetches, {{p, feed}});
+  const Program& program = *engine(session).latest_program();
+  EXPECT_THAT(chain_steps(program.schedule, program.kernels, program.storage, program.plan),
+              testing::Contains(testing::Field(&ChainedSteps::stores, false)));
+  EXPECT_EQ(session.statistics().measured_peak_bytes, session.statistics().planned_peak_bytes);
+  for (std::size_t i = 0; i < numbers.size(); i += 997) {
+    const float x = numbers[i], terms = fetched[1].values<float>()[i] + fetched[2].values<float>()[i];
+    EXPECT_FLOAT_EQ(fetched[0].values<float>()[i], terms + x / (1 + std::exp(-x)));
+  }
+}
+
+TEST(ChainedTraining, ASumThatIsNotStoredTakesNoBytesOfThePlan) {
+  for (const bool is_on_the_right : {true, false}) {
+    for (const bool sum_comes_first : {true, false}) {
+      for (const int others_alive : {0, 1, 2, 3}) expect_planned_peak(is_on_the_right, sum_comes_first, others_alive);
+    }
   }
 }
 
