@@ -9,8 +9,10 @@ namespace sectionflow::gpu {
 bool add_own_kernel(const void* kernel);
 
 /// Has the code of all our kernels in the current GPU's memory, where the driver would put each when it is first
-/// launched: so what is free afterwards is free for a budget, and no launch waits for code. Returns their number.
+/// launched: so what is free afterwards is free for a budget, and no launch waits for code.
 /// Throws: DeviceError where a kernel has no code for this GPU.
-std::size_t load_own_kernels();
+void load_own_kernels();
+/// How many they are.
+std::size_t num_own_kernels();
 
 }  // namespace sectionflow::gpu

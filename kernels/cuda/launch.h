@@ -97,11 +97,12 @@ __global__ void run_blocks(const std::int64_t first_block, const std::int64_t nu
   body(thread);
 }
 
-/// Kernels that are launched anywhere are loaded when the device is opened.
+/// Kernels that are launched anywhere are loaded when the device is opened: those of each source, since nvcc 13 gives
+/// each its own host function, and code, of a body that several have.
 template <class Body>
-inline const bool kLoadsEach = add_own_kernel(reinterpret_cast<const void*>(&run_each<Body>));
+[[maybe_unused]] static const bool kLoadsEach = add_own_kernel(reinterpret_cast<const void*>(&run_each<Body>));
 template <class Body>
-inline const bool kLoadsBlocks = add_own_kernel(reinterpret_cast<const void*>(&run_blocks<Body>));
+[[maybe_unused]] static const bool kLoadsBlocks = add_own_kernel(reinterpret_cast<const void*>(&run_blocks<Body>));
 
 template <class Body>
 void launch_each(void* queue, std::int64_t count, const Body& body) {

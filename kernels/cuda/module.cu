@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/own_kernels.h"
 #include "device/cuda_module.h"
 #include "kernels/cuda/cuda_kernels.h"
 
@@ -53,4 +54,9 @@ extern "C" __attribute__((visibility("default"))) bool sectionflow_cuda_module_v
   result.push_range = push_range;
   result.pop_range = pop_range;
   return true;
+}
+
+/// For a test that counts, without a GPU: how many kernels are loaded when a device is opened.
+extern "C" __attribute__((visibility("default"))) std::size_t sectionflow_cuda_num_own_kernels() {
+  return sectionflow::gpu::num_own_kernels();
 }
