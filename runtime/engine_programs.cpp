@@ -25,7 +25,7 @@
 namespace sectionflow {
 namespace {
 
-/// Lets kernels that are made be timed, until it ends.
+/// Lets algorithms be tried and timed while kernels are made, until it ends.
 class LentTrialMemory {
  public:
   LentTrialMemory(DeviceChoices& choices, const TrialMemory& memory) : choices_(choices) {
@@ -318,11 +318,17 @@ void Engine::use_algorithms(const AlgorithmChoices& choices) {
 }
 
 TrialMemory Engine::trial_memory() {
-  // What a forward half has left lies in the region.
-  if (!options_.device.autotune || pending_) return {};
+  // Kernels of the CPU try nothing.
+  if (device_->queues() == nullptr) return {};
   // Before there is an arena, its bytes may be taken for as long as a trial lasts.
   if (!arena_) return {.most_allocated = budgets_.device};
-  const std::size_t begin = std::min(round_up(layout_.end_bytes), budgets_.device);
+  std::size_t begin = round_up(layout_.end_bytes);
+  if (const Program* forward = pending()) {
+    // What the forward half has left lies below its peak; where that is measured, nobody writes above it.
+    if (measuring_) return {};
+    begin = forward->transient_offset + round_up(forward->plan.peak_bytes);
+  }
+  begin = std::min(begin, budgets_.device);
   return {.lent = {arena_->data() + begin, budgets_.device - begin}};
 }
 

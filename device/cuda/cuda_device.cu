@@ -106,15 +106,8 @@ void CudaDevice::make_handles() {
   }
   check_cuda(cudaMalloc(&random_state_, sizeof(RandomState)), "cudaMalloc");
   check_cuda(cudaMallocHost(&new_state_, sizeof(RandomState)), "cudaMallocHost");
-  const cublasStatus_t cublas = cublasLtCreate(&cublas_);
-  SF_CHECK(cublas == CUBLAS_STATUS_SUCCESS, DeviceError, name_, ": cublasLtCreate: ", cublasLtGetStatusString(cublas));
-#if defined(SF_HAS_CUDNN)
-  const cudnnStatus_t cudnn = cudnnCreate(&cudnn_);
-  SF_CHECK(cudnn == CUDNN_STATUS_SUCCESS, DeviceError, name_, ": cudnnCreate: ", cudnnGetErrorString(cudnn));
-  const cudnnStatus_t joined = cudnnSetStream(cudnn_, stream(Queue::compute));
-  SF_CHECK(joined == CUDNN_STATUS_SUCCESS, DeviceError, name_, ": cudnnSetStream: ", cudnnGetErrorString(joined));
-#endif
-  (void)gpu::load_own_kernels();
+  libraries_ = &library_handles(ordinal_);
+  gpu::load_own_kernels();
   check_cuda(cudaDeviceSynchronize(), "start of the device");
   std::size_t total = 0;
   check_cuda(cudaMemGetInfo(&free_bytes_, &total), "cudaMemGetInfo");
@@ -123,10 +116,7 @@ void CudaDevice::make_handles() {
 
 void CudaDevice::free_all() noexcept {
   (void)cudaSetDevice(ordinal_);
-#if defined(SF_HAS_CUDNN)
-  if (cudnn_ != nullptr) (void)cudnnDestroy(cudnn_);
-#endif
-  if (cublas_ != nullptr) (void)cublasLtDestroy(cublas_);
+  if (libraries_ != nullptr) libraries_->forget(stream(Queue::compute));
   (void)cudaFreeHost(new_state_);
   (void)cudaFree(random_state_);
   for (cudaStream_t stream : streams_) {

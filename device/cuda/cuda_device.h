@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include <array>
@@ -9,17 +8,15 @@
 #include <memory>
 #include <string>
 
+#include "device/cuda/library_handles.h"
 #include "device/device_queues.h"
 #include "device/tf32.h"
-#if defined(SF_HAS_CUDNN)
-#include <cudnn.h>
-#endif
 
 namespace sectionflow {
 
-/// A GPU: one block of memory, three streams, the handles of the libraries. What context, handles and the code of our
-/// own kernels take of the GPU's memory is there when the constructor returns; code of the libraries comes with its
-/// first use.
+/// A GPU: one block of memory, three streams, and the process's handles of the libraries. What context, handles and the
+/// code of our own kernels take of the GPU's memory is there when the constructor returns; code of the libraries comes
+/// with its first use.
 class CudaDevice final : public Device, public DeviceQueues, public Tf32Choice {
  public:
   /// Throws: DeviceError.
@@ -68,14 +65,15 @@ class CudaDevice final : public Device, public DeviceQueues, public Tf32Choice {
   void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
   bool allow_tf32() const override { return allow_tf32_; }
 
-  cublasLtHandle_t cublas() { return cublas_; }
+  cublasLtHandle_t cublas() { return libraries_->cublas(); }
   /// How problems of each library begin (AlgorithmChoices): all that an algorithm's bits depend on besides the
   /// question. GPUs of one kind have the same.
   const std::string& cublas_problem() const { return cublas_problem_; }
   const std::string& cudnn_problem() const { return cudnn_problem_; }
 #if defined(SF_HAS_CUDNN)
-  cudnnHandle_t cudnn() {
-    return cudnn_;
+  /// cuDNN, whose work joins the compute queue, for as long as the returned object lives.
+  LibraryHandles::Cudnn cudnn() {
+    return libraries_->cudnn(stream(Queue::compute));
   }
 #endif
 
@@ -100,10 +98,7 @@ class CudaDevice final : public Device, public DeviceQueues, public Tf32Choice {
   int ordinal_;
   std::string name_, cublas_problem_, cudnn_problem_;
   std::array<cudaStream_t, kNumQueues> streams_{};
-  cublasLtHandle_t cublas_ = nullptr;
-#if defined(SF_HAS_CUDNN)
-  cudnnHandle_t cudnn_ = nullptr;
-#endif
+  LibraryHandles* libraries_ = nullptr;
   RandomState* random_state_ = nullptr;  // on the device
   RandomState* new_state_ = nullptr;     // pinned
   bool is_recording_ = false;

@@ -1,4 +1,4 @@
-// Where a session lets algorithms be timed while kernels are made.
+// Where a session lets algorithms be tried and timed while kernels are made.
 
 #include <gtest/gtest.h>
 
@@ -82,11 +82,14 @@ class Trials : public testing::Test {
                      .kernels = looking_kernels};
 };
 
-TEST_F(Trials, HaveNoMemoryWithoutAutotune) {
+TEST_F(Trials, HaveTheSameMemoryWithoutAutotune) {
   Session session(graph_, {.device = cuda(), .device_memory = kBudget});
-  expect_nothing(session, false);
+  for (const Seen& at : seen_in_a_plan(session)) {
+    EXPECT_FALSE(at.autotune);
+    EXPECT_EQ(at.memory.most_allocated, kBudget);
+  }
   session.initialize();
-  expect_nothing(session, false);
+  for (const Seen& at : seen_in_a_plan(session)) EXPECT_FALSE(at.memory.lent.empty());
 }
 
 TEST_F(Trials, MayAllocateWithinTheBudgetBeforeTheArenaIsThere) {
@@ -109,13 +112,27 @@ TEST_F(Trials, AreLentTheArenaBehindTheVariables) {
   }
 }
 
-TEST_F(Trials, HaveNoMemoryWhileAForwardHalfIsPending) {
+TEST_F(Trials, AreLentWhatLiesBehindAPendingForwardHalf) {
   Session session(graph_, {.device = cuda(0, {.autotune = true}), .device_memory = kBudget});
   session.initialize();
+  const std::span<std::byte> region = engine(session).workbench().region;
+  (void)manager_.run_forward(session, {model_.loss}, model_.feeds(tiny_batch(0)));
+  const std::size_t left = round_up(engine(session).pending()->plan.peak_bytes);
+  ASSERT_GT(left, 0u);
+  for (const Seen& at : seen_in_a_plan(session)) {
+    EXPECT_EQ(at.memory.lent.data(), region.data() + left);
+    EXPECT_EQ(at.memory.lent.size(), region.size() - left);
+  }
+  manager_.discard_forward(session);
+  EXPECT_EQ(seen_in_a_plan(session).front().memory.lent.data(), region.data());
+}
+
+TEST_F(Trials, HaveNoMemoryWhileAForwardHalfIsMeasured) {
+  Session session(graph_, {.device = cuda(0, {.autotune = true}), .device_memory = kBudget});
+  session.initialize();
+  session.set_measuring(true);
   (void)manager_.run_forward(session, {model_.loss}, model_.feeds(tiny_batch(0)));
   expect_nothing(session, true);
-  manager_.discard_forward(session);
-  EXPECT_FALSE(seen_in_a_plan(session).front().memory.lent.empty());
 }
 
 TEST_F(Trials, AProgramThatCannotBeCompiledLeavesNoneBehind) {

@@ -16,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 using testing_support::fake_libraries;
@@ -28,6 +29,8 @@ class LibraryChoices : public testing_support::LibraryCase {
     cuda_.choices().set_autotune(true);
     cuda_.choices().set_trial_memory(memory);
   }
+  /// As while a program is compiled.
+  void allow_trials() { cuda_.choices().set_trial_memory({.most_allocated = 1 << 20}); }
   /// The number of the sound algorithm that a kernel made now runs.
   int runs(Value y) {
     const auto kernel = make(y);
@@ -156,13 +159,84 @@ TEST_F(LibraryChoices, OfPaddedImagesAreTimedOnThose) {
 
 TEST_F(LibraryChoices, WhatDoesNotRunIsNotTheFastest) {
   for (Value y : {product_, convolution_}) {
-    use({.seconds = {1, 5}, .refused = 0});
+    use({.seconds = {1, 5}, .refused = {0}});
     autotune();
     EXPECT_EQ(runs(y), 1);
   }
-  use({.seconds = {1}, .refused = 0});
-  EXPECT_THROW((void)runs(product_), DeviceError);
-  EXPECT_THROW((void)runs(convolution_), DeviceError);
+}
+
+TEST_F(LibraryChoices, WhatDoesNotRunIsLeftOutBeforeAnythingIsPlanned) {
+  for (Value y : {product_, convolution_, unevenly_padded_, of_filter_}) {
+    use({.workspace_bytes = 500, .seconds = {1, 1}, .refused = {0}});
+    allow_trials();
+    const LogLines log;
+    EXPECT_EQ(runs(y), 1);
+    EXPECT_THAT(log.lines, ElementsAre(HasSubstr("refuses to run what it has offered, the next is taken: ")));
+    EXPECT_EQ(fake_libraries().executions, 2) << "tried once, and run";
+    EXPECT_EQ(runs(y), 1);
+    EXPECT_EQ(fake_libraries().executions, 3) << "nobody tries what was chosen";
+    EXPECT_EQ(fake_libraries().allocated_memory, 0u);
+    // Nor is it taken from a file.
+    fake_libraries().refused = {1};
+    start_with(cuda_.choices().known());
+    allow_trials();
+    EXPECT_EQ(runs(y), 0);
+  }
+}
+
+TEST_F(LibraryChoices, WhereNothingRunsOurOwnKernelIsTakenAndTheLogSaysSo) {
+  for (Value y : {product_, convolution_}) {
+    use({.seconds = {1, 1}, .refused = {0, 1}});
+    for (const bool is_timed : {false, true}) {
+      forget_choices();
+      allow_trials();
+      cuda_.choices().set_autotune(is_timed);
+      const LogLines log;
+      EXPECT_FALSE(is_taken(y));
+      EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("another kernel runs: "), HasSubstr("does not run"))));
+      EXPECT_EQ(cuda_.choices().known().algorithms.begin()->second, "none");
+    }
+  }
+}
+
+TEST_F(LibraryChoices, WhatIsRefusedAtItsFirstRunIsReplacedInEveryKernel) {
+  for (Value y : {matmul(tensor({2, 9}), tensor({9, 4})), conv2d(tensor({1, 5, 6, 2}), tensor({3, 3, 2, 4}))}) {
+    use({.workspace_bytes = 500, .seconds = {1, 1}, .refused = {0}});
+    const auto other = make(y);
+    const LogLines log;
+    EXPECT_EQ(runs(y), 1);
+    EXPECT_THAT(log.lines, ElementsAre(HasSubstr("refuses to run what it has offered, the next is taken: ")));
+    // Made before or after: without a word, and whatever the library says by then.
+    fake_libraries().is_reversed = true;
+    std::vector<std::vector<float>> content(2, std::vector<float>(200, 1.0F));
+    (void)result(y, *other, content);
+    EXPECT_EQ(fake_libraries().latest, 1);
+    fake_libraries().refused = {};
+    EXPECT_EQ(runs(y), 1);
+    EXPECT_EQ(log.lines.size(), 1u);
+  }
+}
+
+TEST_F(LibraryChoices, AtItsFirstRunNothingTakesMoreThanWasPlanned) {
+  for (Value y : {matmul(tensor({2, 11}), tensor({11, 4})), conv2d(tensor({1, 5, 7, 2}), tensor({3, 3, 2, 4}))}) {
+    use({.workspace_bytes = 500, .seconds = {1, 1}, .refused = {0}});
+    const auto kernel = make(y);
+    EXPECT_EQ(kernel->workspace_bytes() >= 500, true);
+    fake_libraries().workspace_bytes = 501;
+    const std::vector<std::vector<float>> content(2, std::vector<float>(200, 1.0F));
+    EXPECT_THAT([&] { (void)result(y, *kernel, content); },
+                testing::ThrowsMessage<DeviceError>(
+                    AllOf(HasSubstr("nothing else fits the 500 B"), HasSubstr("make the session anew"))));
+    EXPECT_EQ(fake_libraries().executions, 0);
+    EXPECT_FALSE(is_taken(y)) << "by a session that is made anew";
+  }
+}
+
+TEST_F(LibraryChoices, WhatDoesNotTellItsWorkspaceIsNotTakenAndTheLogSaysSo) {
+  use({.seconds = {1, 1}, .tells_workspace = false});
+  const LogLines log;
+  EXPECT_EQ(runs(convolution_), 1);
+  EXPECT_THAT(log.lines, ElementsAre(HasSubstr("cudnn offers algorithm 1 for a convolution and does not say its")));
 }
 
 TEST_F(LibraryChoices, AreTimedInBytesThatAreLent) {

@@ -46,6 +46,8 @@ namespace {
 // Algorithms are numbers in the first word of cublasLtMatmulAlgo_t; from kExact on all are sound. The last word tells
 // whether all of it was kept.
 enum : std::uint64_t { kSumsInPlace, kFails, kRoundsToTf32, kExact };
+constexpr std::uintptr_t kHandle = 0x11;
+int num_handles = 0;
 constexpr std::uint64_t kLastWord = 0xFEDC'BA98'7654'3210;
 
 template <class T>
@@ -130,11 +132,26 @@ void check_preference(cublasLtMatmulPreference_t preference) {
 }
 
 }  // namespace
+
+int num_cublas_handles() {
+  return num_handles;
+}
+
 }  // namespace sectionflow::testing_support
 
 using namespace sectionflow::testing_support;
 
 extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  ++num_handles;
+  *handle = reinterpret_cast<cublasLtHandle_t>(kHandle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t) {
+  --num_handles;
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t c,
@@ -196,7 +213,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
                               const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               std::size_t workspace_bytes, cudaStream_t stream) {
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), 0x11u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), kHandle);
   EXPECT_NE(stream, nullptr);
   EXPECT_TRUE(c == d && c_layout == d_layout);
   const Matrix result(d_layout, false);
@@ -204,7 +221,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   const bool rounds = algorithm->data[0] == kRoundsToTf32;
   EXPECT_EQ(rounds, fake_libraries().allow_tf32 && !result.is_bf16);
   const int number = rounds ? 0 : static_cast<int>(algorithm->data[0] - kExact);
-  if (number == fake_libraries().refused) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (fake_libraries().refused.contains(number)) return CUBLAS_STATUS_NOT_SUPPORTED;
   check_execution(number, alpha, beta, workspace, workspace_bytes);
   const auto reads = [product](cublasLtMatrixLayout_t layout, cublasLtMatmulDescAttributes_t name) {
     return Matrix(layout, attribute<std::int32_t>(product, name) == CUBLAS_OP_T);

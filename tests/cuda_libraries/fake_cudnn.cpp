@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <type_traits>
@@ -15,6 +16,10 @@
 
 namespace sectionflow::testing_support {
 namespace {
+
+constexpr std::uintptr_t kHandle = 0x22;
+std::atomic<int> num_handles = 0, num_inside = 0;
+std::atomic<cudaStream_t> current_stream = nullptr;
 
 constexpr int kMostDims = 5;
 using Index = std::array<int, kMostDims>;
@@ -203,19 +208,19 @@ cudnnStatus_t offer(const Convolution& c, int wanted, int* found, Candidate* can
 /// A convolution and the algorithm that is asked for it.
 template <class Algorithm>
 cudnnStatus_t tell_workspace(const Convolution& c, Algorithm algorithm, std::size_t* bytes) {
-  (void)number_of(c, algorithm);
+  const int number = number_of(c, algorithm);
   *bytes = fake_libraries().workspace_bytes;
-  return CUDNN_STATUS_SUCCESS;
+  return number == 0 && !fake_libraries().tells_workspace ? CUDNN_STATUS_INTERNAL_ERROR : CUDNN_STATUS_SUCCESS;
 }
 
 /// What all executions are given besides their tensors. Whether it is refused.
 template <class Algorithm>
 bool is_refused(cudnnHandle_t handle, const Convolution& c, Algorithm algorithm, const void* alpha, const void* beta,
                 void* workspace, std::size_t workspace_bytes) {
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), 0x22u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), kHandle);
   EXPECT_EQ(c.math, runs_on_tensor_cores(c) ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
   const int number = number_of(c, algorithm);
-  if (number == fake_libraries().refused) return true;
+  if (fake_libraries().refused.contains(number)) return true;
   check_execution(number, alpha, beta, workspace, workspace_bytes);
   return false;
 }
@@ -239,16 +244,41 @@ void compute_of(const Convolution& c, const Factor& first, const Factor& second,
 }
 cudnnStatus_t compute(const Convolution& c, const Factor& first, const Factor& second, std::size_t third,
                       void* result) {
+  const cudaStream_t stream = current_stream;
+  EXPECT_NE(stream, nullptr);
+  EXPECT_EQ(++num_inside, 1) << "a handle is for one thread at a time";
   (c.is_bf16 ? compute_of<BFloat16> : compute_of<float>)(c, first, second, third, result);
+  --num_inside;
+  EXPECT_EQ(current_stream, stream);
   return CUDNN_STATUS_SUCCESS;
 }
 
 }  // namespace
+
+int num_cudnn_handles() {
+  return num_handles;
+}
+cudaStream_t cudnn_stream() {
+  return current_stream;
+}
+
 }  // namespace sectionflow::testing_support
 
 using namespace sectionflow::testing_support;
 
 extern "C" {
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  ++num_handles;
+  *handle = reinterpret_cast<cudnnHandle_t>(kHandle);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), kHandle);
+  EXPECT_EQ(num_inside, 0);
+  current_stream = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
 
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x,
                                                      cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t c,

@@ -4,6 +4,7 @@
 #include <cudnn.h>
 
 #include <cstddef>
+#include <set>
 #include <vector>
 
 /// cuBLASLt and cuDNN without a GPU. Descriptors are the libraries' own, which need none; the calls that choose an
@@ -27,7 +28,8 @@ struct FakeLibraries {
   /// sound takes no time at all.
   std::vector<double> seconds{1};
   bool is_reversed = false;           ///< whether the last one is offered first
-  int refused = -1;                   ///< the one that is offered and then does not run
+  std::set<int> refused{};            ///< those that are offered and then do not run
+  bool tells_workspace = true;        ///< whether cuDNN says of its first sound algorithm how much that needs
   int questions = 0;                  ///< how often a library was asked what it offers
   int latest = -1;                    ///< the sound algorithm that was executed last
   double clock = 0;                   ///< seconds of all executions
@@ -37,6 +39,11 @@ struct FakeLibraries {
 };
 /// The libraries of the running test; their workspace may be written.
 FakeLibraries& fake_libraries();
+/// How many handles this process has of each.
+int num_cublas_handles();
+int num_cudnn_handles();
+/// The stream that cuDNN's work joins.
+cudaStream_t cudnn_stream();
 
 /// Checks what every execution is given, and lets its time pass. `number`: which sound algorithm it is.
 void check_execution(int number, const void* one, const void* zero, void* workspace, std::size_t workspace_bytes);

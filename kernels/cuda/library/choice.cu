@@ -2,7 +2,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 
 #include "device/device_queues.h"
 #include "kernels/cuda/library/choice.h"
@@ -14,7 +17,7 @@ constexpr std::size_t kExecutions = 5;
 /// Small numbers that are no zeros, in f32 and bf16: hardware is faster on zeros.
 constexpr int kFilling = 0x3C;
 
-/// Bytes for the operands of a trial, lent or allocated until it ends.
+/// Bytes for the operands of a trial, filled, lent or allocated until it ends.
 class Bench {
  public:
   Bench(Device& device, const Trial& trial) {
@@ -37,9 +40,26 @@ class Bench {
   }
 
   bool has_memory() const { return base_ != nullptr; }
-  std::byte* data() { return base_; }
   std::size_t num_bytes() const { return bytes_; }
   const std::string& why_not() const { return why_not_; }
+  /// Calls visit(arguments) with what an execution is given, on queues that have nothing else to do.
+  template <class Visit>
+  void use(Device& device, const Visit& visit) {
+    DeviceQueues& queues = *device.queues();
+    queues.synchronize();
+    queues.fill(Queue::compute, base_, kFilling, bytes_);
+    const std::vector<const void*> from = inputs();
+    const std::vector<void*> to = outputs();
+    visit(KernelArguments{.inputs = from,
+                          .outputs = to,
+                          .updated = {},
+                          .workspace = base_ + workspace_,
+                          .random = {},
+                          .queue = queues.native(Queue::compute)});
+    queues.synchronize();
+  }
+
+ private:
   std::vector<const void*> inputs() const {
     std::vector<const void*> pointers;
     for (std::size_t offset : inputs_) pointers.push_back(base_ + offset);
@@ -50,9 +70,7 @@ class Bench {
     for (std::size_t offset : outputs_) pointers.push_back(base_ + offset);
     return pointers;
   }
-  void* workspace() const { return base_ + workspace_; }
 
- private:
   void allocate(Device& device) {
     try {
       memory_ = device.allocate(bytes_);
@@ -130,30 +148,69 @@ std::optional<std::size_t> fastest_of(Device& device, const Trial& trial) {
               << bytes_text(bench.num_bytes()) << "; " << bench.why_not();
     return std::nullopt;
   }
-  DeviceQueues& queues = *device.queues();
-  queues.synchronize();
-  queues.fill(Queue::compute, bench.data(), kFilling, bench.num_bytes());
-  const std::vector<const void*> inputs = bench.inputs();
-  const std::vector<void*> outputs = bench.outputs();
-  const KernelArguments arguments{.inputs = inputs,
-                                  .outputs = outputs,
-                                  .updated = {},
-                                  .workspace = bench.workspace(),
-                                  .random = {},
-                                  .queue = queues.native(Queue::compute)};
-  StopWatch watch(queues);
+  StopWatch watch(*device.queues());
   std::optional<std::size_t> fastest;
   double least = 0;
-  for (std::size_t i = 0; i < trial.num_algorithms; ++i) {
-    // The first execution loads the kernel's code.
-    if (!trial.launch(i, arguments)) continue;
-    const double seconds = watch.seconds_of([&] { (void)trial.launch(i, arguments); });
-    if (fastest && seconds >= least) continue;
-    fastest = i;
-    least = seconds;
-  }
-  queues.synchronize();
+  bench.use(device, [&](const KernelArguments& arguments) {
+    for (std::size_t i = 0; i < trial.num_algorithms; ++i) {
+      // The first execution loads the kernel's code.
+      if (!trial.launch(i, arguments)) continue;
+      const double seconds = watch.seconds_of([&] { (void)trial.launch(i, arguments); });
+      if (fastest && seconds >= least) continue;
+      fastest = i;
+      least = seconds;
+    }
+  });
   return fastest;
+}
+
+bool is_refused(Device& device, const Trial& trial) {
+  Bench bench(device, trial);
+  bool runs = true;
+  if (bench.has_memory()) {
+    bench.use(device, [&](const KernelArguments& arguments) { runs = trial.launch(0, arguments); });
+  }
+  return !runs;
+}
+
+void warn_of_refusal(const std::string& problem, const std::string& algorithm) {
+  LOG(WARNING) << "a library refuses to run what it has offered, the next is taken: " << problem << "; algorithm "
+               << algorithm;
+}
+
+namespace {
+
+/// What libraries have refused to run in kernels, by problems, and what runs instead.
+struct Refusals {
+  std::set<std::string> algorithms;
+  std::optional<std::string> instead;
+};
+std::mutex refusals_mutex;
+
+std::map<std::string, Refusals>& all_refusals() {
+  static std::map<std::string, Refusals> refusals;
+  return refusals;
+}
+
+}  // namespace
+
+std::optional<std::string> replace_refused(const std::string& problem, const std::string& algorithm,
+                                           std::span<const std::string> offered) {
+  const std::lock_guard lock(refusals_mutex);
+  Refusals& refusals = all_refusals()[problem];
+  if (!refusals.algorithms.insert(algorithm).second) return refusals.instead;
+  warn_of_refusal(problem, algorithm);
+  const auto next = std::find_if(offered.begin(), offered.end(),
+                                 [&](const std::string& each) { return !refusals.algorithms.contains(each); });
+  refusals.instead = next == offered.end() ? std::nullopt : std::optional(*next);
+  return refusals.instead;
+}
+
+std::string replacement_of(const std::string& problem, const std::string& algorithm) {
+  const std::lock_guard lock(refusals_mutex);
+  const auto found = all_refusals().find(problem);
+  if (found == all_refusals().end() || !found->second.algorithms.contains(algorithm)) return algorithm;
+  return found->second.instead.value_or(kNoAlgorithm);
 }
 
 }  // namespace sectionflow::gpu

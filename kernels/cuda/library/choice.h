@@ -45,7 +45,7 @@ class LeftOut {
 /// A line of the log: our own kernels may be many times slower than a library's, which whoever waits should know.
 void warn_of_none(const std::string& problem, const LeftOut& left_out);
 
-/// Algorithms to be timed on operands of the request's sizes.
+/// Algorithms to be tried on operands of the request's sizes.
 struct Trial {
   const std::string& problem;
   std::span<const TensorType> inputs, outputs;
@@ -55,9 +55,21 @@ struct Trial {
   std::function<bool(std::size_t algorithm, const KernelArguments& arguments)> launch{};
 };
 /// The number of the fastest, by the median of several executions after a first one; of equals the first. Works in the
-/// device's trial memory, by the marks of its compute queue, and waits until all is done. Nothing, and a line in the
-/// log, where there is no memory for it. Throws: DeviceError.
+/// device's trial memory, by the marks of its compute queue, and waits until all is done. Nothing where none runs, and,
+/// with a line in the log, where there is no memory for it. Throws: DeviceError.
 std::optional<std::size_t> fastest_of(Device& device, const Trial& trial);
+/// Whether the library refuses to run the first, tried once in the same way. False, too, where there is no memory for
+/// that: it shows when a kernel runs it. Throws: DeviceError.
+bool is_refused(Device& device, const Trial& trial);
+
+/// A line of the log: what a library has offered does not run.
+void warn_of_refusal(const std::string& problem, const std::string& algorithm);
+/// Says that kernels of the problem were refused `algorithm`, in this process from here on, and gives what all of them
+/// run instead: the first of `offered` that was not refused; nothing where there is none. Threads: any.
+std::optional<std::string> replace_refused(const std::string& problem, const std::string& algorithm,
+                                           std::span<const std::string> offered);
+/// What kernels of the problem run for `algorithm`: that, what has replaced it, or kNoAlgorithm. Threads: any.
+std::string replacement_of(const std::string& problem, const std::string& algorithm);
 
 /// How many algorithms are timed: those that the library holds for the fastest.
 inline constexpr std::size_t kMostTimed = 10;
@@ -75,18 +87,21 @@ class LibraryChooser final : public AlgorithmChooser {
 
   bool offers(const std::string& algorithm) override {
     ask();
-    const auto is_it = [&](const auto& candidate) { return text_of_words(Library::words(candidate)) == algorithm; };
-    return candidates_.empty() ? algorithm == kNoAlgorithm : std::any_of(candidates_.begin(), candidates_.end(), is_it);
+    if (candidates_.empty()) return algorithm == kNoAlgorithm;
+    std::size_t number = 0;
+    while (number < candidates_.size() && text(number) != algorithm) ++number;
+    return number < candidates_.size() && may_run(number);
   }
   std::string choose() override {
     ask();
-    if (candidates_.empty()) {
-      warn_of_none(problem_, left_out_);
-      return kNoAlgorithm;
+    const bool is_timed = request_.device.choices().autotune() && candidates_.size() > 1;
+    std::optional<std::size_t> chosen = is_timed ? fastest() : std::nullopt;
+    for (std::size_t i = 0; !chosen && i < candidates_.size(); ++i) {
+      if (may_run(i)) chosen = i;
     }
-    const bool wants_trial = request_.device.choices().autotune() && candidates_.size() > 1;
-    const std::size_t number = wants_trial ? fastest().value_or(0) : 0;
-    return text_of_words(Library::words(candidates_[number]));
+    if (chosen) return text(*chosen);
+    warn_of_none(problem_, left_out_);
+    return kNoAlgorithm;
   }
 
  private:
@@ -94,19 +109,32 @@ class LibraryChooser final : public AlgorithmChooser {
     if (!asked_) candidates_ = library_.candidates(left_out_);
     asked_ = true;
   }
+  std::string text(std::size_t number) const { return text_of_words(Library::words(candidates_[number])); }
+
   std::optional<std::size_t> fastest() {
+    return fastest_of(request_.device, trial_of(0, std::min(candidates_.size(), kMostTimed)));
+  }
+  bool may_run(std::size_t number) {
+    if (!is_refused(request_.device, trial_of(number, 1))) return true;
+    left_out_.add(static_cast<std::int64_t>(number),
+                  text_of("of those that may be taken (", text(number), ") does not run"));
+    return false;
+  }
+  Trial trial_of(std::size_t first, std::size_t count) {
     // All these operations have two factors; what gradients have besides is there for its shape.
     Trial trial{.problem = problem_,
                 .inputs = std::span(request_.inputs).first(2),
                 .outputs = request_.outputs,
-                .num_algorithms = std::min(candidates_.size(), kMostTimed)};
-    for (std::size_t i = 0; i < trial.num_algorithms; ++i) {
-      trial.workspace_bytes = std::max(trial.workspace_bytes, candidates_[i].workspace_bytes);
+                .num_algorithms = count};
+    for (std::size_t i = 0; i < count; ++i) {
+      trial.workspace_bytes = std::max(trial.workspace_bytes, candidates_[first + i].workspace_bytes);
     }
-    trial.launch = [this](std::size_t number, const KernelArguments& arguments) {
-      return library_.launch(candidates_[number], arguments);
+    trial.launch = [this, first](std::size_t number, const KernelArguments& arguments) {
+      if (library_.launch(candidates_[first + number], arguments)) return true;
+      warn_of_refusal(problem_, text(first + number));
+      return false;
     };
-    return fastest_of(request_.device, trial);
+    return trial;
   }
 
   const KernelRequest& request_;
@@ -117,16 +145,67 @@ class LibraryChooser final : public AlgorithmChooser {
   bool asked_ = false;
 };
 
+/// The candidate of such a text.
+template <class Library>
+typename Library::Candidate candidate_of(const std::string& text) {
+  decltype(Library::words(std::declval<typename Library::Candidate>())) words{};
+  read_words(text, words);
+  return Library::from(words);
+}
+
 /// The algorithm of the request's device for `problem`; nothing where the library has none that we take.
 template <class Library>
 std::optional<typename Library::Candidate> choose_algorithm(const KernelRequest& request, const std::string& problem,
                                                             Library& library) {
   LibraryChooser<Library> chooser(request, problem, library);
-  const std::string chosen = request.device.choices().algorithm_for(problem, chooser);
+  const std::string chosen = replacement_of(problem, request.device.choices().algorithm_for(problem, chooser));
   if (chosen == kNoAlgorithm) return std::nullopt;
-  decltype(Library::words(std::declval<typename Library::Candidate>())) words{};
-  read_words(chosen, words);
-  return Library::from(words);
+  return candidate_of<Library>(chosen);
 }
+
+/// What a kernel runs for a problem: an algorithm that was chosen, which may not have been tried. One that the library
+/// refuses to run is replaced by the next that it offers, in every kernel of the process, within the workspace that was
+/// planned. A refusal follows from the question alone, so that nothing has been computed with what is replaced.
+template <class Library>
+class RunnableAlgorithm {
+ public:
+  using Candidate = typename Library::Candidate;
+
+  RunnableAlgorithm(std::string problem, Library library, const Candidate& candidate)
+      : problem_(std::move(problem)),
+        library_(std::move(library)),
+        candidate_(candidate),
+        planned_bytes_(candidate.workspace_bytes) {}
+
+  const Candidate& candidate() const { return candidate_; }
+  std::size_t planned_bytes() const { return planned_bytes_; }
+
+  /// Calls run(library, candidate), which returns false where the library refuses the candidate, until it does not.
+  /// Throws: DeviceError where nothing is left.
+  template <class Run>
+  void run(const Run& run) {
+    while (!run(library_, candidate_)) replace();
+  }
+
+ private:
+  void replace() {
+    const std::string refused = text_of_words(Library::words(candidate_));
+    LeftOut left_out;
+    std::vector<std::string> offered;
+    for (const Candidate& candidate : library_.candidates(left_out)) {
+      if (candidate.workspace_bytes <= planned_bytes_) offered.push_back(text_of_words(Library::words(candidate)));
+    }
+    const std::optional<std::string> instead = replace_refused(problem_, refused, offered);
+    SF_CHECK(instead, DeviceError, "a library refuses to run what it has offered, and nothing else fits the ",
+             bytes_text(planned_bytes_), " of workspace that were planned: ", problem_,
+             hint("make the session anew: it takes another kernel"));
+    candidate_ = candidate_of<Library>(*instead);
+  }
+
+  std::string problem_;
+  Library library_;
+  Candidate candidate_;
+  std::size_t planned_bytes_;
+};
 
 }  // namespace sectionflow::gpu

@@ -257,19 +257,19 @@ std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
 /// One cublasLtMatmul.
 class CublasKernel final : public Kernel {
  public:
-  CublasKernel(CublasProduct product, const CublasCandidate& choice) : product_(std::move(product)), choice_(choice) {}
+  explicit CublasKernel(gpu::RunnableAlgorithm<CublasProduct> algorithm) : algorithm_(std::move(algorithm)) {}
 
-  std::string implementation() const override { return name_of(choice_.algorithm); }
-  std::size_t workspace_bytes() const override { return choice_.workspace_bytes; }
+  std::string implementation() const override { return name_of(algorithm_.candidate().algorithm); }
+  std::size_t workspace_bytes() const override { return algorithm_.planned_bytes(); }
 
   void launch(const KernelArguments& arguments) override {
-    SF_CHECK(product_.launch(choice_, arguments), DeviceError,
-             "cublasLt refuses an algorithm that it has offered: ", implementation());
+    algorithm_.run([&](const CublasProduct& product, const CublasCandidate& candidate) {
+      return product.launch(candidate, arguments);
+    });
   }
 
  private:
-  CublasProduct product_;
-  CublasCandidate choice_;
+  gpu::RunnableAlgorithm<CublasProduct> algorithm_;
 };
 
 /// The product of inputs `a` and `b`.
@@ -280,9 +280,11 @@ std::unique_ptr<Kernel> make_product(const KernelRequest& request, const MatmulP
   auto& device = static_cast<CudaDevice&>(request.device);
   const Numbers numbers{.is_bf16 = request.outputs[0].dtype == Dtype::bf16, .allow_tf32 = device.allow_tf32()};
   CublasProduct product(device.cublas(), *gemm, numbers, a, b);
-  const auto choice = gpu::choose_algorithm(request, problem_of(*gemm, numbers, device), product);
+  std::string text = problem_of(*gemm, numbers, device);
+  const auto choice = gpu::choose_algorithm(request, text, product);
   if (!choice) return nullptr;
-  return std::make_unique<CublasKernel>(std::move(product), *choice);
+  return std::make_unique<CublasKernel>(
+      gpu::RunnableAlgorithm<CublasProduct>(std::move(text), std::move(product), *choice));
 }
 
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {

@@ -3,6 +3,7 @@
 
 #if defined(SF_HAS_CUDNN)
 #include <cudnn.h>
+#include <glog/logging.h>
 
 #include <array>
 #include <string>
@@ -18,8 +19,7 @@
 #include "kernels/cuda/library/cudnn_directions.h"
 #include "kernels/cuda/library/padded_convolution.h"
 
-// All calls go through the handle of the device, whose stream is the compute queue: the kernels of a device are made
-// and launched by one thread at a time.
+// All calls go through the process's handle, which CudaDevice::cudnn gives to one thread at a time.
 
 namespace sectionflow {
 namespace {
@@ -92,9 +92,9 @@ class CudnnConvolution {
  public:
   using Candidate = Choice<Direction>;
 
-  CudnnConvolution(cudnnHandle_t handle, Descriptors descriptors, const Arithmetic& arithmetic,
+  CudnnConvolution(CudaDevice& device, Descriptors descriptors, const Arithmetic& arithmetic,
                    std::size_t most_workspace)
-      : handle_(handle),
+      : device_(&device),
         descriptors_(std::move(descriptors)),
         arithmetic_(arithmetic),
         most_workspace_(most_workspace) {}
@@ -107,7 +107,9 @@ class CudnnConvolution {
     std::array<typename Direction::Candidate, Direction::kNumAlgorithms> found{};
     int num_found = 0;
     const auto [first, second, third] = Direction::descriptors(descriptors_);
-    const cudnnStatus_t status = Direction::kFind(handle_, first, second, descriptors_.convolution.get(), third,
+    select(arithmetic_.math());
+    const LibraryHandles::Cudnn cudnn = device_->cudnn();
+    const cudnnStatus_t status = Direction::kFind(cudnn.handle(), first, second, descriptors_.convolution.get(), third,
                                                   Direction::kNumAlgorithms, &num_found, found.data());
     if (is_refusal(status)) {
       left_out.add(-1, text_of("of any kind: ", cudnnGetErrorString(status)));
@@ -119,7 +121,7 @@ class CudnnConvolution {
       const auto& offered = found[static_cast<std::size_t>(i)];
       Candidate choice{.algorithm = offered.algo, .math = offered.mathType};
       std::string fault = fault_of(offered);
-      if (fault.empty()) fault = ask_workspace(choice);
+      if (fault.empty()) fault = ask_workspace(cudnn.handle(), choice);
       if (!fault.empty()) {
         left_out.add(static_cast<std::int64_t>(offered.algo), fault);
       } else if (choice.workspace_bytes <= gpu::kMostLibraryWorkspace) {
@@ -144,31 +146,32 @@ class CudnnConvolution {
             .workspace_bytes = words[2]};
   }
 
-  /// A candidate is an algorithm with its kind of arithmetic, which is the descriptor's to say.
-  void select(const Candidate& candidate) const {
-    if (arithmetic_.has_kinds()) {
-      check_cudnn(cudnnSetConvolutionMathType(descriptors_.convolution.get(), candidate.math), "arithmetic");
-    }
-  }
-  /// With the candidate that was selected. False when the library refuses it.
+  /// False when the library refuses it.
   bool run(const Candidate& candidate, const KernelArguments& arguments, void* filter, void* scratch) const {
+    select(candidate.math);
     const auto [first, second, third] = Direction::descriptors(descriptors_);
     const Operands operands = Direction::operands(arguments, filter);
-    const cudnnStatus_t status =
-        Direction::kRun(handle_, &kOne, first, operands.first, second, operands.second, descriptors_.convolution.get(),
-                        candidate.algorithm, candidate.workspace_bytes == 0 ? nullptr : scratch,
-                        candidate.workspace_bytes, &kZero, third, operands.third);
+    const LibraryHandles::Cudnn cudnn = device_->cudnn();
+    const cudnnStatus_t status = Direction::kRun(cudnn.handle(), &kOne, first, operands.first, second, operands.second,
+                                                 descriptors_.convolution.get(), candidate.algorithm,
+                                                 candidate.workspace_bytes == 0 ? nullptr : scratch,
+                                                 candidate.workspace_bytes, &kZero, third, operands.third);
     if (is_refusal(status)) return false;
     check_cudnn(status, Direction::kName);
     return true;
   }
-  /// To be timed: where the filter lies, its layout does not matter.
+  /// To be tried: where the filter lies, its layout does not matter.
   bool launch(const Candidate& candidate, const KernelArguments& arguments) const {
-    select(candidate);
     return run(candidate, arguments, Direction::filter_of(arguments), arguments.workspace);
   }
 
  private:
+  /// A candidate is an algorithm with its kind of arithmetic, which is the descriptor's to say.
+  void select(cudnnMathType_t kind) const {
+    if (arithmetic_.has_kinds()) {
+      check_cudnn(cudnnSetConvolutionMathType(descriptors_.convolution.get(), kind), "arithmetic");
+    }
+  }
   /// Why an algorithm is not taken; empty where it may be.
   std::string fault_of(const typename Direction::Candidate& offered) const {
     if (offered.status != CUDNN_STATUS_SUCCESS) return cudnnGetErrorString(offered.status);
@@ -182,16 +185,19 @@ class CudnnConvolution {
     return {};
   }
   /// Fills in the candidate's workspace; returned is why that cannot be had, empty where it can. The question moves
-  /// nothing, so that any failure is the algorithm's.
-  std::string ask_workspace(Candidate& candidate) const {
+  /// nothing, so that any failure is the algorithm's. A line of the log says so: the library has offered it.
+  std::string ask_workspace(cudnnHandle_t handle, Candidate& candidate) const {
     const auto [first, second, third] = Direction::descriptors(descriptors_);
-    select(candidate);
-    const cudnnStatus_t asked = Direction::kScratch(handle_, first, second, descriptors_.convolution.get(), third,
+    select(candidate.math);
+    const cudnnStatus_t asked = Direction::kScratch(handle, first, second, descriptors_.convolution.get(), third,
                                                     candidate.algorithm, &candidate.workspace_bytes);
-    return asked == CUDNN_STATUS_SUCCESS ? std::string() : text_of("has no workspace: ", cudnnGetErrorString(asked));
+    if (asked == CUDNN_STATUS_SUCCESS) return {};
+    LOG(WARNING) << "cudnn offers algorithm " << static_cast<int>(candidate.algorithm) << " for a " << Direction::kName
+                 << " and does not say its workspace, the next is taken: " << cudnnGetErrorString(asked);
+    return text_of("has no workspace: ", cudnnGetErrorString(asked));
   }
 
-  cudnnHandle_t handle_;
+  CudaDevice* device_;
   Descriptors descriptors_;
   Arithmetic arithmetic_;
   std::size_t most_workspace_;
@@ -200,23 +206,19 @@ class CudnnConvolution {
 template <class Direction>
 class CudnnKernel final : public Kernel {
  public:
-  CudnnKernel(CudnnConvolution<Direction> convolution, const Choice<Direction>& choice,
-              const ConvolutionNumbers& numbers, std::size_t element_bytes)
-      : convolution_(std::move(convolution)),
-        choice_(choice),
-        copy_(numbers.filter_copy),
-        element_bytes_(element_bytes) {
-    convolution_.select(choice);
+  CudnnKernel(gpu::RunnableAlgorithm<CudnnConvolution<Direction>> algorithm, const ConvolutionNumbers& numbers,
+              std::size_t element_bytes)
+      : algorithm_(std::move(algorithm)), copy_(numbers.filter_copy), element_bytes_(element_bytes) {
     if (!copy_.is_identity()) {
       filter_bytes_ = round_up(static_cast<std::size_t>(numbers.filter_elements()) * element_bytes);
     }
   }
 
   std::string implementation() const override {
-    return text_of("cudnn algorithm ", static_cast<int>(choice_.algorithm));
+    return text_of("cudnn algorithm ", static_cast<int>(algorithm_.candidate().algorithm));
   }
   /// The filter in cuDNN's layout, behind it the algorithm's own.
-  std::size_t workspace_bytes() const override { return filter_bytes_ + choice_.workspace_bytes; }
+  std::size_t workspace_bytes() const override { return filter_bytes_ + algorithm_.planned_bytes(); }
 
   void launch(const KernelArguments& arguments) override {
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
@@ -226,16 +228,16 @@ class CudnnKernel final : public Kernel {
     if (copies && !Direction::kWritesFilter) {
       gpu::transpose_matrices(arguments.queue, copy_, element_bytes_, ours, theirs);
     }
-    SF_CHECK(convolution_.run(choice_, arguments, theirs, workspace + filter_bytes_), DeviceError,
-             "cudnn refuses an algorithm that it has offered: ", implementation());
+    algorithm_.run([&](const auto& convolution, const Choice<Direction>& choice) {
+      return convolution.run(choice, arguments, theirs, workspace + filter_bytes_);
+    });
     if (copies && Direction::kWritesFilter) {
       gpu::transpose_matrices(arguments.queue, copy_.inverse(), element_bytes_, theirs, ours);
     }
   }
 
  private:
-  CudnnConvolution<Direction> convolution_;
-  Choice<Direction> choice_;
+  gpu::RunnableAlgorithm<CudnnConvolution<Direction>> algorithm_;
   gpu::MatrixTranspose copy_;
   std::size_t element_bytes_;
   std::size_t filter_bytes_ = 0;
@@ -273,12 +275,13 @@ std::unique_ptr<Kernel> make_evenly_padded(const KernelRequest& request, const C
   if (is_refusal(described)) return nullptr;
   check_cudnn(described, "description of a convolution");
   const std::size_t most = most_workspace(request);
-  CudnnConvolution<Direction> convolution(device.cudnn(), std::move(descriptors), arithmetic, most);
-  const std::string problem = problem_of(Direction::kName, *numbers, arithmetic, most, device);
+  CudnnConvolution<Direction> convolution(device, std::move(descriptors), arithmetic, most);
+  std::string problem = problem_of(Direction::kName, *numbers, arithmetic, most, device);
   const auto choice = gpu::choose_algorithm(request, problem, convolution);
   if (!choice) return nullptr;
-  return std::make_unique<CudnnKernel<Direction>>(std::move(convolution), *choice, *numbers,
-                                                  arithmetic.element_bytes());
+  return std::make_unique<CudnnKernel<Direction>>(
+      gpu::RunnableAlgorithm<CudnnConvolution<Direction>>(std::move(problem), std::move(convolution), *choice),
+      *numbers, arithmetic.element_bytes());
 }
 
 /// x and w: the shapes of the convolution's image and filter, wherever the request has them.

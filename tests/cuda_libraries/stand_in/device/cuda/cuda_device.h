@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <cudnn.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "device/cuda/library_handles.h"
 #include "device/device_queues.h"
 #include "tests/cuda_libraries/fake_libraries.h"
 
@@ -42,10 +41,15 @@ class FakeMemory final : public DeviceMemory {
   std::size_t num_bytes_;
 };
 
-/// What the kernels of the libraries see of a GPU, for tests without one. Its handles are names that the fake
-/// libraries know; its memory is the host's, its work is done at once, and its events read the fake clock.
+/// What the kernels of the libraries see of a GPU, for tests without one. Its handles are those that the fake libraries
+/// give; its memory is the host's, its work is done at once, and its events read the fake clock.
 class CudaDevice final : public Device, public DeviceQueues {
  public:
+  explicit CudaDevice(int ordinal = 0) : libraries_(library_handles(ordinal)) {}
+  ~CudaDevice() override { libraries_.forget(stream()); }
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string name() const override { return "cuda:0 (fake)"; }
   int threads() const override { return 1; }
@@ -91,14 +95,17 @@ class CudaDevice final : public Device, public DeviceQueues {
   bool allow_tf32() const { return allow_tf32_; }
   const std::string& cublas_problem() const { return cublas_problem_; }
   const std::string& cudnn_problem() const { return cudnn_problem_; }
-  cublasLtHandle_t cublas() { return reinterpret_cast<cublasLtHandle_t>(std::uintptr_t{0x11}); }
-  cudnnHandle_t cudnn() { return reinterpret_cast<cudnnHandle_t>(std::uintptr_t{0x22}); }
+  cublasLtHandle_t cublas() { return libraries_.cublas(); }
+  LibraryHandles::Cudnn cudnn() { return libraries_.cudnn(stream()); }
 
  private:
   struct Event final : DeviceEvent {
     double time = 0;
   };
 
+  cudaStream_t stream() { return reinterpret_cast<cudaStream_t>(this); }
+
+  LibraryHandles& libraries_;
   bool allow_tf32_ = false;
   std::string cublas_problem_ = "cublaslt 1 on a fake GPU: ", cudnn_problem_ = "cudnn 1 on a fake GPU: ";
 };
