@@ -10,6 +10,7 @@
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/unroll.h"
 #include "kernels/vector_math.h"
 
 namespace sectionflow::gpu {
@@ -152,15 +153,19 @@ class RowTeam {
   template <int kWidth, int kCount, class T>
   SF_HOST_DEVICE static void add_exponentials_of(const T* first, std::int64_t step, Exponentials& own) {
     float x[kCount * kWidth];
+    SF_UNROLL
     for (int ahead = 0; ahead < kCount; ++ahead) {
       const Pack<T, kWidth> pack = load_pack<kWidth>(first + ahead * step);
+      SF_UNROLL
       for (int k = 0; k < kWidth; ++k) x[ahead * kWidth + k] = pack.values[k];
     }
     float largest = own.shift;
+    SF_UNROLL
     for (const float value : x) largest = value > largest ? value : largest;
     // Around 0 while all are -infinity, whose difference is NaN.
     const float shift = largest == -std::numeric_limits<float>::infinity() ? 0.0F : largest;
     own.sum *= static_cast<double>(vector_math::exp(own.shift - shift));
+    SF_UNROLL
     for (const float value : x) own.sum += static_cast<double>(vector_math::exp(value - shift));
     own.shift = largest;
   }
