@@ -103,6 +103,7 @@
 #include "train/stop_signals.h"
 #include "train/summary.h"
 #include "train/tensorboard_callback.h"
+#include "train/towers.h"
 #include "train/trainer.h"
 
 /// Trains neural networks that do not fit the device, section by section: a Graph says what is computed, a Session

@@ -33,7 +33,7 @@ const std::map<std::string, std::set<std::string>>& may_include() {
       {"swap", {"runtime", "schedule", "device", "graph", "base"}},
       {"fit", {"planning", "swap", "runtime", "schedule", "device", "graph", "data", "base"}},
       {"sections", {"planning", "fit", "swap", "runtime", "schedule", "autodiff", "graph", "base"}},
-      {"train", {"sections", "swap", "runtime", "schedule", "autodiff", "graph", "data", "base"}},
+      {"train", {"sections", "swap", "runtime", "schedule", "autodiff", "graph", "data", "device", "comm", "base"}},
       {"compare", {"train", "sections", "fit", "swap", "runtime", "schedule", "data", "graph", "base"}},
   };
   return table;

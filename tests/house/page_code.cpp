@@ -127,6 +127,16 @@ TEST(PageCode, ControlIsThatOfItsTest) {
   EXPECT_EQ(blocks_without_source(page, test, files), kNone);
 }
 
+TEST(PageCode, TowersAreThoseOfTheirExampleAndTest) {
+  const std::string section = section_of(text_of_file("docs/many_devices.md"), "## Towers");
+  Files files;
+  for (const std::string path : {"examples/21_towers.cpp", "tests/train/towers.cpp"}) {
+    files.push_back({path, outdented(text_of_file(path), 2)});
+  }
+  EXPECT_EQ(code_blocks(section).size(), 3U);
+  EXPECT_EQ(blocks_without_source(section, "", files), kNone);
+}
+
 TEST(PageCode, DataPipelinesAreThoseOfTheirTest) {
   const std::string page = text_of_file("docs/data.md");
   EXPECT_GE(code_blocks(page).size(), 1U);
