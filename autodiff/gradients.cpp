@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "autodiff/gradient_path.h"
 #include "autodiff/gradient_registry.h"
 #include "autodiff/gradient_sums.h"
+#include "graph/device_scope.h"
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
 
@@ -19,6 +21,7 @@ struct Differentiation {
   Value loss;
   std::set<Value> sources;
   std::vector<bool> influenced{};  ///< nodes through which a change of a source reaches later values
+  std::map<NodeId, NamedDevice> devices = named_devices(loss.graph());
 
   bool depends_on_sources(const Value& value) const {
     return sources.contains(value) || influenced[static_cast<std::size_t>(value.node().id())];
@@ -179,8 +182,12 @@ void differentiate(const Differentiation& d, Node& node, GradientSums& sums) {
   request.wanted = wanted_inputs(d, node);
   const auto group = node.graph().enter_group(node.group());
   const auto branch = node.graph().enter_branch(node.branch());
+  const NodeId first = node.graph().num_nodes();
   const std::vector<Value> given = input_gradients(d, request);
   check_promises(d, request, d.registry.find(node.op().name)->traits, given);
+  if (const auto device = d.devices.find(node.id()); device != d.devices.end()) {
+    name_device_from(node.graph(), first, device->second);
+  }
   std::vector<Contribution> contributions;
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (request.wanted[i] && given[i].valid()) contributions.push_back({node.inputs()[i], given[i]});

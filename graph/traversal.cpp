@@ -6,8 +6,10 @@
 #include <boost/graph/depth_first_search.hpp>
 #include <boost/graph/graphviz.hpp>
 #include <boost/graph/topological_sort.hpp>
+#include <map>
 
 #include "graph/boost_graph.h"
+#include "graph/device_scope.h"
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
 
@@ -129,6 +131,7 @@ void write_dot(std::ostream& stream, const Graph& graph) {
   static constexpr std::array<const char*, 8> colors = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
                                                         "#d9d2e9", "#fce5cd", "#d0e0e3", "#ead1dc"};
   const DependencyGraph dependencies(graph);
+  const std::map<NodeId, NamedDevice> devices = named_devices(graph);
   const auto write_node = [&](std::ostream& out, NodeId id) {
     const Node& node = graph.node(id);
     // "\\n" is Graphviz's line break within a label.
@@ -136,6 +139,9 @@ void write_dot(std::ostream& stream, const Graph& graph) {
     if (is_training_flag(node)) label += "\\n(training flag)";
     if (const Branch branch = node.branch(); branch.exists()) {
       label += text_of("\\nwhere ", branch.flag().name(), " is ", branch.when ? "true" : "false");
+    }
+    if (const auto device = devices.find(id); device != devices.end()) {
+      label += text_of("\\non ", device->second.name, device->second.is_soft ? "" : " only");
     }
     if (!node.output_types().empty()) label += "\\n" + node.output_types()[0].text();
     const bool grouped = node.group() != kNoGroup;

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "comm/communicator.h"
+#include "runtime/check_placement.h"
 #include "runtime/engine.h"
 #include "runtime/swap_engine.h"
 #include "schedule/micro_batches.h"
@@ -256,6 +257,7 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
                                                     .poison = options_.poison,
                                                     .check = options_.check_schedules,
                                                     .edit_schedule = edit_schedule_}));
+  check_placement(*graph_, compiled->schedule, options_.device);
   compiled->report.context_bytes = statistics_.context_bytes;
   compiled->written = std::move(written);
   compiled->number = num_compiled_++;

@@ -6,6 +6,7 @@
 #include "base/nearest.h"
 #include "device/cpu_device.h"
 #include "graph/nodes/update.h"
+#include "runtime/placement.h"
 #include "train/tower_batches.h"
 
 namespace sectionflow {
@@ -48,10 +49,6 @@ SessionOptions cpu(int ordinal, SessionOptions options) {
   return options;
 }
 
-std::string name_of(const DeviceSpec& device) {
-  return text_of(device.kind == DeviceKind::cpu ? "cpu:" : "cuda:", device.ordinal);
-}
-
 namespace {
 
 /// What would leave towers with different bits.
@@ -59,14 +56,14 @@ void check_devices(const std::vector<SessionOptions>& devices) {
   const SessionOptions& first = devices.front();
   std::set<std::string> names;
   for (const SessionOptions& device : devices) {
-    const std::string name = name_of(device.device);
+    const std::string name = device_name(device.device);
     const auto check_same = [&](bool is_same, const char* what, const auto& of_first, const auto& here) {
-      SF_CHECK_CODE(is_same, ArgumentError, ErrorCode::ranks, "make_parallel: ", name_of(first.device), " has ", what,
-                    " ", of_first, ", and ", name, " has ", here,
+      SF_CHECK_CODE(is_same, ArgumentError, ErrorCode::ranks, "make_parallel: ", device_name(first.device), " has ",
+                    what, " ", of_first, ", and ", name, " has ", here,
                     hint("towers compute the same bits with as many threads, one seed, on devices of one kind; budgets "
                          "may differ"));
     };
-    check_same(device.device.kind == first.device.kind, "the kind", name_of(first.device), name);
+    check_same(device.device.kind == first.device.kind, "the kind", device_name(first.device), name);
     check_same(device.threads == first.threads, "threads:", first.threads, device.threads);
     check_same(device.seed == first.seed, "the seed", first.seed, device.seed);
     SF_CHECK_CODE(names.insert(name).second, ArgumentError, ErrorCode::ranks, "make_parallel: two devices are ", name,

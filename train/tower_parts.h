@@ -22,9 +22,6 @@ struct Tower::Parts {
   std::optional<Session> session;  // made, used and destroyed on the tower's thread
 };
 
-/// "cpu:1"
-std::string name_of(const DeviceSpec& device);
-
 /// The devices with the threads that they do not say. Throws: ArgumentError for none; ArgumentError (SF-E036) for those
 /// that would leave towers with different bits, two of one name, and a communicator.
 std::vector<SessionOptions> devices_of_towers(std::vector<SessionOptions> devices);

@@ -7,6 +7,7 @@
 
 #include "base/one_at_a_time.h"
 #include "graph/graph_file.h"
+#include "runtime/placement.h"
 #include "train/tower_batches.h"
 #include "train/tower_parts.h"
 #include "train/tower_step.h"
@@ -75,7 +76,7 @@ void Towers::Core::build(const BuildTower& build, const std::vector<SessionOptio
   SF_CHECK(build != nullptr, ArgumentError, "make_parallel: there is nothing that builds a tower");
   std::uint64_t digest = 0;
   for (std::size_t t = 0; t < devices.size(); ++t) {
-    auto parts = std::make_unique<Tower::Parts>(static_cast<int>(t), name_of(devices[t].device));
+    auto parts = std::make_unique<Tower::Parts>(static_cast<int>(t), device_name(devices[t].device));
     parts->outputs = build(parts->graph, parts->manager);
     check_tower(parts->graph, inputs, parts->outputs, static_cast<int>(devices.size()));
     const std::uint64_t here = graph_digest(parts->graph);

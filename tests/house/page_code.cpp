@@ -135,6 +135,10 @@ TEST(PageCode, TowersAreThoseOfTheirExampleAndTest) {
   }
   EXPECT_EQ(code_blocks(section).size(), 3U);
   EXPECT_EQ(blocks_without_source(section, "", files), kNone);
+  const std::string meant =
+      section_of(text_of_file("docs/many_devices.md"), "## Operations that are meant for a device");
+  EXPECT_EQ(code_blocks(meant).size(), 1U);
+  EXPECT_EQ(blocks_without_source(meant, "", {{"", outdented(text_of_file("tests/runtime/placement.cpp"), 2)}}), kNone);
 }
 
 TEST(PageCode, DataPipelinesAreThoseOfTheirTest) {
