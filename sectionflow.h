@@ -107,6 +107,8 @@
 #include "train/tensorboard_callback.h"
 #include "train/towers.h"
 #include "train/trainer.h"
+#include "transform/inference_graph.h"
+#include "transform/transform_graph.h"
 
 /// Trains neural networks that do not fit the device, section by section: a Graph says what is computed, a Session
 /// computes it under a memory budget, a GraphSectionManager trains it in sections. Every error is an Error.

@@ -51,8 +51,9 @@ void check_call(const OpDef& op, const std::string& label, const std::vector<Val
   if (op.options.check) op.options.check(options, label);
   for (int index : op.updated_inputs) {
     const Node& node = inputs.at(static_cast<std::size_t>(index)).node();
-    SF_CHECK(node.op().is_variable(), ArgumentError, label, ": '", node.name(), "' is made by ", node.op().name,
-             "; wanted a variable");
+    const bool is_constant = constant_content(inputs.at(static_cast<std::size_t>(index))) != nullptr;
+    SF_CHECK(node.op().is_variable() && !is_constant, ArgumentError, label, ": '", node.name(), "' is made by ",
+             node.op().name, "; wanted a variable");
   }
   if (!op.uses) return;
   const std::vector<InputUse> uses = op.input_uses(count, std::vector<std::optional<bool>>(count));

@@ -243,7 +243,7 @@ class GraphReader {
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       Node& node = graph_.node(id);
-      if (!node.op().is_variable()) continue;
+      if (!node.op().is_variable() || constant_content(node.output()) != nullptr) continue;
       const Node& assign = initializer_of(node.output()).node();
       const bool is_its_own = assign.op().name == "assign" && &assign.inputs()[0].node() == &node;
       if (is_its_own && !reads_variable[static_cast<std::size_t>(assign.inputs()[1].node().id())]) continue;

@@ -145,31 +145,6 @@ void Engine::initialize(Where where) {
   });
 }
 
-void Engine::set_initial_values() {
-  lay_out_variables();
-  std::vector<std::int64_t> no_executions(static_cast<std::size_t>(graph_->num_nodes()), 0);
-  RunOptions assignments;
-  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
-    Node& node = graph_->node(id);
-    if (node.op().is_variable()) assignments.targets.push_back(initializer_of(node.output()));
-  }
-  initialized_ = true;
-  const RunRequest request{.fetches = {}, .targets = assignments.targets, .gives_initial_values = true};
-  const auto write = [&](PlanningTools& tools) {
-    try {
-      return build_schedule(tools.graph(), request);
-    } catch (Error& error) {
-      error.add_fact("needed", "for the initial values of variables, each of which is there before others read it");
-      throw;
-    }
-  };
-  Executable& initial = program(
-      "initial values", {}, [&] { return request; }, write);
-  initial.report.initializes = true;
-  execute(initial, {});
-  executions_.swap(no_executions);
-}
-
 std::vector<HostTensor> Engine::run(const std::vector<Value>& fetches, const Feeds& feeds, const RunOptions& options,
                                     Where where) {
   return user_call(where, [&] {

@@ -1,4 +1,4 @@
-// The variables of a session: where they lie, reading and writing them.
+// The variables of a session: their initial values, reading and writing them.
 
 #include <algorithm>
 #include <utility>
@@ -22,6 +22,46 @@ std::byte* Engine::variable_bytes(Value variable, const char* call) {
                 " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
   return layout_.has_host_home(variable.node().id()) ? swaps_->host_base() + layout_.host_offsets[id]
                                                      : arena().data() + layout_.offsets[id];
+}
+
+void Engine::set_initial_values() {
+  lay_out_variables();
+  std::vector<std::int64_t> no_executions(static_cast<std::size_t>(graph_->num_nodes()), 0);
+  RunOptions assignments;
+  std::vector<Value> stored;
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    if (!node.op().is_variable()) continue;
+    if (constant_content(node.output()) != nullptr) {
+      stored.push_back(node.output());
+    } else {
+      assignments.targets.push_back(initializer_of(node.output()));
+    }
+  }
+  initialized_ = true;
+  const RunRequest request{.fetches = {}, .targets = assignments.targets, .gives_initial_values = true};
+  const auto write = [&](PlanningTools& tools) {
+    try {
+      return build_schedule(tools.graph(), request);
+    } catch (Error& error) {
+      error.add_fact("needed", "for the initial values of variables, each of which is there before others read it");
+      throw;
+    }
+  };
+  Executable& initial = program(
+      "initial values", {}, [&] { return request; }, write);
+  initial.report.initializes = true;
+  execute(initial, {});
+  for (const Value& constant : stored) {
+    const HostTensor& content = *constant_content(constant);
+    std::byte* bytes = variable_bytes(constant, "initialize()");
+    if (layout_.has_host_home(constant.node().id())) {
+      std::copy_n(content.bytes(), content.num_bytes(), bytes);
+    } else {
+      device_->copy_from_host(bytes, content.bytes(), content.num_bytes());
+    }
+  }
+  executions_.swap(no_executions);
 }
 
 void Engine::check_has_values(const char* call) {
@@ -96,6 +136,8 @@ std::shared_ptr<LentMemory> Engine::lent_memory() {
 void Engine::write(Value variable, const HostTensor& tensor, Where where) {
   user_call(where, [&] {
     std::byte* bytes = variable_bytes(variable, "write");
+    SF_CHECK(constant_content(variable) == nullptr, ArgumentError, "write of '", variable.name(),
+             "': that is a constant, whose value the graph has; wanted a variable");
     SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
              tensor.type().text(), ", wanted ", variable.type().text());
     last_write_ = ++num_writes_;

@@ -75,7 +75,8 @@ class Placing {
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       Node& node = graph_.node(id);
-      if (node.op().is_variable() && place_of[id] >= 0) place_initial_value(node);
+      const bool is_given_values = node.op().is_variable() && constant_content(node.output()) == nullptr;
+      if (is_given_values && place_of[id] >= 0) place_initial_value(node);
     }
   }
 

@@ -181,7 +181,8 @@ std::vector<bool> SectionTrainer::counted_nodes() const {
   std::vector<bool> counted(static_cast<std::size_t>(graph_->num_nodes()), true);
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
-    if (node.op().is_variable()) counted[initializer_of(node.output()).node().id()] = false;
+    if (node.op().is_variable() && constant_content(node.output()) == nullptr)
+      counted[initializer_of(node.output()).node().id()] = false;
   }
   return counted;
 }

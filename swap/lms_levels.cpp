@@ -114,7 +114,7 @@ int highest_initializer_level(const Graph& graph, const LmsLevels& levels) {
   int highest = 0;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     Node& node = graph.node(id);
-    if (!node.op().is_variable()) continue;
+    if (!node.op().is_variable() || constant_content(node.output()) != nullptr) continue;
     highest = std::max(highest, levels.of(initializer_of(node.output()).node().id()));
   }
   return highest;

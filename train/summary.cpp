@@ -81,7 +81,7 @@ class Summarizer {
     };
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       Node& node = graph_.node(id);
-      if (!node.op().is_variable()) continue;
+      if (!node.op().is_variable() || constant_content(node.output()) != nullptr) continue;
       reach(initializer_of(node.output()).node());
       reach(initial_value_of(node.output()).node());
     }

@@ -72,6 +72,14 @@ void define_basic_ops(OpRegistry& registry) {
                     [](auto& fields, auto& options) { fields("content", options.content); }),
                 .infer = [](const ShapeRequest& r) { return std::vector{r.get<ConstantOptions>().content->type()}; },
                 .role = OpRole::constant});
+  // As a constant, but with a place of its own in a session, which Session::initialize fills.
+  registry.add({.name = "stored_constant",
+                .inputs = 0,
+                .options = described_by<ConstantOptions>(
+                    [](auto& fields, auto& options) { fields("content", options.content); }),
+                .infer = [](const ShapeRequest& r) { return std::vector{r.get<ConstantOptions>().content->type()}; },
+                .role = OpRole::variable,
+                .has_kernel = false});
   registry.add({.name = "fill",
                 .inputs = 0,
                 .options = described_by<FillOptions>([](auto& fields, auto& options) {
@@ -118,7 +126,7 @@ bool is_variable(Value value) {
 bool is_trainable(Value variable) {
   SF_CHECK(is_variable(variable), ArgumentError, "is_trainable('", variable.name(), "'): that is no variable but a ",
            variable.node().op().name);
-  return variable.node().options<VariableNode>().options.trainable;
+  return constant_content(variable) == nullptr && variable.node().options<VariableNode>().options.trainable;
 }
 
 bool is_known_on_host(Value value) {
@@ -136,8 +144,8 @@ void check_host_boolean(Value boolean, std::string_view where) {
 }
 
 Operation initializer_of(Value variable) {
-  SF_CHECK(is_variable(variable), ArgumentError, "initializer_of('", variable.name(), "'): that is no variable but a ",
-           variable.node().op().name);
+  SF_CHECK(is_variable(variable) && constant_content(variable) == nullptr, ArgumentError, "initializer_of('",
+           variable.name(), "'): that is no variable but a ", variable.node().op().name);
   return *variable.node().options<VariableNode>().initializer;
 }
 

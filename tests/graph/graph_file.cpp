@@ -52,7 +52,11 @@ void add_elementwise(Graph& graph) {
             constant(graph, HostTensor::scalar(true)), [&] { return square(x); },
             [&] { return assert_that(square(y), less(x, y), {.text = "x is less", .shown = {x}, .first = 2}); }),
         accumulate(x, cast(y, Dtype::bf16), Dtype::f32), broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
-        x * constant(graph, HostTensor::of<float>({3}, {0.1F, -0.0F, INFINITY}))}) {
+        x * constant(graph, HostTensor::of<float>({3}, {0.1F, -0.0F, INFINITY})),
+        x * graph
+                .add_node("stored_constant", {},
+                          ConstantOptions{std::make_shared<const HostTensor>(Dtype::f32, Shape{3})}, "stored")
+                .output()}) {
     values.push_back(value);
   }
   const Value norm = global_norm({x, y});

@@ -95,6 +95,13 @@ TEST(PageCode, RowsAreWrittenAsInTheirExample) {
   EXPECT_EQ(blocks_without_source(section, example, files), kNone);
 }
 
+TEST(PageCode, InferenceIsThatOfItsExample) {
+  const std::string page = text_of_file("docs/inference.md"), example = "examples/22_freeze.cpp";
+  const Files files = {{example, outdented(text_of_file(example), 2)}};
+  EXPECT_EQ(code_blocks(page).size(), 1U);
+  EXPECT_EQ(blocks_without_source(page, example, files), kNone);
+}
+
 TEST(PageCode, LossesAreThoseOfTheirTest) {
   const std::string page = text_of_file("docs/losses.md"), test = "tests/graph/losses_page.cpp";
   Files files;

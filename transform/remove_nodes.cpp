@@ -1,0 +1,69 @@
+// Operations that hand on what they are given: their readers read that instead.
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "graph/op_def.h"
+#include "graph/op_registry.h"
+#include "transform/graph_copy.h"
+#include "transform/transform.h"
+
+namespace sectionflow {
+namespace {
+
+std::set<const OpDef*> ops_named(const std::vector<std::string>& names) {
+  std::set<const OpDef*> ops;
+  std::vector<std::string> known;
+  for (const auto& [name, definition] : op_registry().all()) known.push_back(name);
+  for (const std::string& name : names) {
+    const auto found = op_registry().all().find(name);
+    if (found == op_registry().all().end()) {
+      const auto nearest = nearest_spelling(name, known);
+      throw ArgumentError(text_of("transform_graph: remove_nodes: there is no op '", name, "'",
+                                  nearest ? "; did you mean '" + *nearest + "'?" : std::string()));
+    }
+    ops.insert(&found->second);
+  }
+  return ops;
+}
+
+/// The only input whose elements the node reads; none where it has several, or gives something of another type.
+std::optional<Value> handed_on(const Node& node) {
+  if (node.output_types().size() != 1 || node.op().is_given() || !node.control_inputs().empty()) return std::nullopt;
+  if (node.op().is_update()) return std::nullopt;
+  const std::vector<InputUse> uses = node.op().input_uses(node.inputs().size(), known_booleans(node, constant_boolean));
+  std::optional<Value> data;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i] != InputUse::data) continue;
+    if (data) return std::nullopt;
+    data = node.inputs()[i];
+  }
+  if (data && data->type() != node.output_types()[0]) return std::nullopt;
+  return data;
+}
+
+}  // namespace
+
+Transform remove_nodes_transform() {
+  return {.parameters = {{.name = "op", .is_needed = true, .may_repeat = true}},
+          .apply = [](const TransformedGraph& given, const TransformArguments& arguments) {
+            const std::set<const OpDef*> ops = ops_named(arguments.texts("op"));
+            GraphCopy copy(given.graph);
+            copy.copy_all([&](const Node& node, GraphCopy& made) {
+              if (!ops.contains(&node.op())) return false;
+              const std::optional<Value> data = handed_on(node);
+              if (!data || node.branch() != data->node().branch()) return false;
+              const Value removed = given.graph.node(node.id()).output();
+              // An output keeps its name.
+              if (std::find(given.outputs.begin(), given.outputs.end(), removed) != given.outputs.end()) return false;
+              made.map(removed, made.mapped(*data));
+              return true;
+            });
+            return copy.finish(given.outputs);
+          }};
+}
+
+}  // namespace sectionflow
