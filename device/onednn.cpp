@@ -116,8 +116,32 @@ bool is_jit(std::string_view name) {
   return name.starts_with("jit") || name.starts_with("brg") || name.starts_with("brdgmm");
 }
 
+namespace {
+
+/// What follows a convolution: the residual, then the maximum.
+dnnl::primitive_attr attributes_of(const OneDnnConvolution& wanted) {
+  dnnl::post_ops following;
+  if (wanted.adds_residual) following.append_binary(dnnl::algorithm::binary_add, wanted.y);
+#if SF_ONEDNN_HAS_OPERATION_DESCRIPTORS
+  if (wanted.relu) following.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+#else
+  if (wanted.relu) following.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+#endif
+  dnnl::primitive_attr attributes = user_scratchpad();
+  attributes.set_post_ops(following);
+  return attributes;
+}
+
+}  // namespace
+
 dnnl::convolution_forward::primitive_desc describe_convolution(const OneDnn& onednn, const OneDnnConvolution& wanted,
                                                                WantedImplementation is_wanted) {
+  if (wanted.bias.get_size() > 0) {
+    return describe<dnnl::convolution_forward>(onednn, is_wanted, attributes_of(wanted), [&wanted](const auto& say) {
+      return say(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, wanted.x, wanted.weights,
+                 wanted.bias, wanted.y, wanted.stride, wanted.dilation, wanted.before, wanted.after);
+    });
+  }
   return describe<dnnl::convolution_forward>(onednn, is_wanted, user_scratchpad(), [&wanted](const auto& say) {
     return say(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, wanted.x, wanted.weights,
                wanted.y, wanted.stride, wanted.dilation, wanted.before, wanted.after);

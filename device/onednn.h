@@ -51,6 +51,10 @@ struct OneDnnConvolution {
   dnnl::memory::dims stride;
   dnnl::memory::dims dilation;  // how many elements are left out
   dnnl::memory::dims before, after;
+  // Of inference alone, where there is a bias: what is added to y, and whether y is the maximum of 0 and that.
+  dnnl::memory::desc bias{};
+  bool adds_residual = false;  ///< a tensor like y, the second operand of post-operation 0
+  bool relu = false;
 };
 
 // The first implementation that is wanted; where none is, the first of all.

@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
 
   // docs/inference.md shows the lines from here on.
   InferenceGraph frozen = freeze(session, {net.logits}, {.feeds = {{net.is_training, false}}});
-  frozen = transform_graph(frozen, "strip_unused_nodes fold_constants fold_batch_norms");
+  frozen = transform_graph(frozen, "strip_unused_nodes fold_constants fold_batch_norms fuse");
 
   const TemporaryFolder folder("22_freeze");
   const std::string path = folder.path() / "digits.safetensors";

@@ -52,6 +52,10 @@ enum class ConvolutionKind { forward, transposed };
 ConvolutionGeometry convolution_geometry(const Shape& x, const Shape& w, const ConvolutionOptions& options,
                                          const std::string& label, ConvolutionKind kind = ConvolutionKind::forward);
 
+/// OpDef::flops of the convolution that `w` makes `y` with, and of its gradients: two operations a product. Every
+/// element of y meets the whole of w but for one dimension.
+double convolution_flops(const TensorType& y, const TensorType& w);
+
 /// Adds the op conv2d or conv3d: w [K..., C / groups, F]; x and y as convolution_geometry says.
 Value convolution(Value x, Value w, const ConvolutionOptions& options, Where where = {});
 /// dx of convolution; reads of `x` only the shape.

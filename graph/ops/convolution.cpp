@@ -178,14 +178,12 @@ struct ConvolutionRule {
   }
 };
 
-/// OpDef::flops of the convolution that `w` makes `y` with, and of its gradients: two operations a product. Every
-/// element of y meets the whole of w but for one dimension.
+}  // namespace
+
 double convolution_flops(const TensorType& y, const TensorType& w) {
   return 2 * static_cast<double>(y.shape.num_elements()) * static_cast<double>(w.shape.num_elements()) /
          static_cast<double>(std::max<std::int64_t>(1, w.shape[-1]));
 }
-
-}  // namespace
 
 void define_convolution_ops(OpRegistry& registry) {
   const OptionsDescription options = described_by<ConvolutionOptions>([](auto& fields, auto& described) {

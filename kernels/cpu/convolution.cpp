@@ -56,7 +56,11 @@ memory::desc ConvolutionProblem::plain_weights(bool filters_last) const {
 }
 
 ConvolutionProblem convolution_problem(const KernelRequest& request, const Shape& x, const Shape& w) {
-  const auto& options = request.node.options<ConvolutionOptions>();
+  return convolution_problem(request, request.node.options<ConvolutionOptions>(), x, w);
+}
+
+ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
+                                       const Shape& w) {
   ConvolutionProblem problem;
   ConvolutionGeometry& g = problem.geometry;
   g = convolution_geometry(x, w, options, request.node.label());
@@ -88,10 +92,7 @@ std::unique_ptr<Kernel> zero_kernel(const KernelRequest& request) {
   });
 }
 
-namespace {
-
-/// The problem in oneDNN's words. The weights lie as it likes them best, since plain ones fall back to gemm.
-OneDnnConvolution words_of(const ConvolutionProblem& problem) {
+OneDnnConvolution onednn_words(const ConvolutionProblem& problem) {
   OneDnnConvolution words;
   words.x = problem.x;
   words.weights = {problem.weights, problem.type, memory::format_tag::any};
@@ -104,6 +105,8 @@ OneDnnConvolution words_of(const ConvolutionProblem& problem) {
   }
   return words;
 }
+
+namespace {
 
 bool is_brgemm(std::string_view name) {
   return name.starts_with("brg");
@@ -118,11 +121,10 @@ bool is_direct_for_avx512(std::string_view name) {
   return name.starts_with("jit:avx512");
 }
 
-/// The forward implementation. oneDNN offers brgemm first, but with few channels its direct kernel is faster: by 10 to
-/// 50 % up to 32 filters, equal at 64 (measured on Sapphire Rapids, under 2.6, 3.1 and 3.7). A rule, not a timing, so
-/// that bits never depend on the run.
-dnnl::convolution_forward::primitive_desc forward_description(const ConvolutionProblem& problem, const OneDnn& onednn) {
-  const OneDnnConvolution words = words_of(problem);
+}  // namespace
+
+dnnl::convolution_forward::primitive_desc describe_forward(const ConvolutionProblem& problem, const OneDnn& onednn,
+                                                           const OneDnnConvolution& words) {
   const auto first = describe_convolution(onednn, words);
   const bool few_channels = problem.geometry.filters <= 32 && problem.geometry.channels <= 64;
   if (!few_channels || problem.type != memory::data_type::f32 || !is_brgemm(first.impl_info_str())) return first;
@@ -130,11 +132,17 @@ dnnl::convolution_forward::primitive_desc forward_description(const ConvolutionP
   return is_direct_for_avx512(direct.impl_info_str()) ? direct : first;
 }
 
+namespace {
+
+dnnl::convolution_forward::primitive_desc forward_description(const ConvolutionProblem& problem, const OneDnn& onednn) {
+  return describe_forward(problem, onednn, onednn_words(problem));
+}
+
 /// The gradient of x. What 3.7 has for windows with a stride takes twice as long as its direct kernel with 32 channels,
 /// and as long with 128; of bf16 half as long with 128, and three quarters with windows of one pixel.
 dnnl::convolution_backward_data::primitive_desc backward_input_description(const ConvolutionProblem& problem,
                                                                            const OneDnn& onednn) {
-  const OneDnnConvolution words = words_of(problem);
+  const OneDnnConvolution words = onednn_words(problem);
   const auto forward = forward_description(problem, onednn);
   const auto first = describe_backward_data(onednn, words, forward);
   if (!is_strided_brgemm(first.impl_info_str())) return first;
@@ -287,7 +295,7 @@ std::unique_ptr<Kernel> backward_filter(const KernelRequest& request) {
   }
   const WantedImplementation is_wanted = wanted_backward_filter(problem.geometry);
   const auto description =
-      describe_backward_weights(onednn, words_of(problem), forward_description(problem, onednn), is_wanted);
+      describe_backward_weights(onednn, onednn_words(problem), forward_description(problem, onednn), is_wanted);
   if (!is_wanted(description.impl_info_str())) return nullptr;
   const memory::desc weights = description.diff_weights_desc();
   ConvolutionCall call(onednn, description,

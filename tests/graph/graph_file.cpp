@@ -15,6 +15,7 @@
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/control.h"
+#include "graph/ops/fused_convolution.h"
 #include "graph/ops/ranking.h"
 #include "graph/ops/scan.h"
 #include "graph/ops/scatter.h"
@@ -115,6 +116,12 @@ void add_layers(Graph& graph) {
                                resize2d(x, {.height = 3, .width = 5, .method = ResizeMethod::bilinear})};
   const Value y = conv3d(conv3d(volumes, {.features = 2}), {.features = 3});
   values.insert(values.end(), {max_pool3d(y), average_pool3d(y), conv_transpose3d(y, fill(graph, {2, 2, 2, 3, 3}, 1))});
+  const WindowSteps flat = window_steps<2>(1, 1, Padding::same, DataFormat::nhwc);
+  const WindowSteps deep = window_steps<3>(1, 1, Padding3d::same, DataFormat::nhwc);
+  (void)fused_convolution(images, fill(graph, {3, 3, 2, 2}, 0.5), fill(graph, {2}, 1), images,
+                          {.convolution = {.steps = flat}, .relu = true});
+  (void)fused_convolution(volumes, fill(graph, {3, 3, 3, 1, 4}, 0.5), fill(graph, {4}, 1), {},
+                          {.convolution = {.steps = deep, .groups = 2}});
   x = group_norm(x, {.groups = 1});
   const Value tokens = rms_norm(layer_norm(placeholder(graph, "tokens", {2, 3, 5, 8})));
   values.push_back(attention(tokens, tokens, tokens, {.causal = true}));

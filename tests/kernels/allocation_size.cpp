@@ -29,6 +29,7 @@
 #include "graph/ops/convolution.h"
 #include "graph/ops/ctc_loss.h"
 #include "graph/ops/dropout.h"
+#include "graph/ops/fused_convolution.h"
 #include "graph/ops/group_norm.h"
 #include "graph/ops/identities.h"
 #include "graph/ops/indexing.h"
@@ -181,6 +182,10 @@ void add_images(Graph& graph) {
                                conv3d(volumes, w3),
                                conv_transpose3d(volumes, w3),
                                batch_norm(images, more, channels, channels, more, is_training).y};
+  const WindowSteps flat = window_steps<2>(1, 1, Padding::same, DataFormat::nhwc);
+  const WindowSteps deep = window_steps<3>(1, 1, Padding3d::same, DataFormat::nhwc);
+  (void)fused_convolution(images, w, channels, images, {.convolution = {.steps = flat}, .relu = true});
+  (void)fused_convolution(volumes, w3, channels, {}, {.convolution = {.steps = deep}});
   for (const ResizeMethod method : {ResizeMethod::nearest, ResizeMethod::bilinear}) {
     values.push_back(resize2d(images, {.height = 300, .width = 700, .method = method}));
     values.push_back(resize2d(wide, {.height = 2, .width = 1 << 25, .method = method}));

@@ -54,7 +54,7 @@ TEST(Transforms, InRandomOrdersGiveTheSameNumbers) {
     const FrozenCase it(seed);
     std::mt19937_64 random(seed);
     std::vector<std::string> all = exact_transforms();
-    all.emplace_back("fold_batch_norms");
+    all.insert(all.end(), {"fold_batch_norms", "fuse"});
     std::string text;
     for (int i = 0; i < 6; ++i) text += all[random() % all.size()] + (random() % 2 == 0 ? " " : "\n\t");
     const InferenceGraph made = transform_graph(it.frozen, text);
@@ -124,6 +124,45 @@ TEST(FoldBatchNorms, LeavesWhatOthersReadToo) {
   EXPECT_EQ(count_of(*transform_graph(freeze(session, {z}), "fold_batch_norms").graph, "batch_norm"), 1);
   const InferenceGraph both = freeze(session, {of_image, y});
   EXPECT_EQ(count_of(*transform_graph(both, "fold_batch_norms").graph, "batch_norm"), 1);
+}
+
+TEST(Fuse, GivesTheSameNumbersAndLeavesNothingBetween) {
+  const Norms norms;
+  const InferenceGraph made = transform_graph(norms.frozen, "fold_batch_norms fuse");
+  EXPECT_EQ(count_of(*made.graph, "fused_conv2d"), 2);
+  EXPECT_EQ(count_of(*made.graph, "bias_add"), 2);  // of the products
+  EXPECT_LE(relative_difference(norms.of(made), norms.wanted), kMostDifference);
+}
+
+TEST(Fuse, TakesResidualSumsOnce) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 5, 5, 8});
+  const Value left = conv2d(x, {.features = 8, .bias = true}), right = conv2d(x, {.features = 8, .bias = true});
+  const Value sum = relu(left + right);
+  const Value y = relu(conv2d(sum, {.features = 8}) + sum);
+  Session session(graph);
+  session.initialize();
+  const InferenceGraph frozen = freeze(session, {y}), made = transform_graph(frozen, "fuse");
+  EXPECT_EQ(count_of(*made.graph, "fused_conv2d"), 3);
+  EXPECT_EQ(count_of(*made.graph, "add") + count_of(*made.graph, "relu") + count_of(*made.graph, "bias_add"), 0);
+  EXPECT_EQ(made.outputs[0].name(), y.name());
+  HostTensor fed(Dtype::f32, {2, 5, 5, 8});
+  std::mt19937_64 random(3);
+  for (float& number : fed.values<float>()) number = static_cast<float>(random() % 100) / 50 - 1;
+  const auto of = [&](const InferenceGraph& each) {
+    Session run(*each.graph, {.check_schedules = true});
+    run.initialize();
+    return std::move(run.run(each.outputs, {{each["x"], fed}}).front());
+  };
+  EXPECT_LE(relative_difference(of(made), of(frozen)), kMostDifference);
+}
+
+TEST(Fuse, LeavesWhatOthersReadToo) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 5, 5, 8}), w = constant(graph, HostTensor(Dtype::f32, {3, 3, 8, 8}));
+  const Value y = conv2d(x, w), z = relu(y);
+  EXPECT_EQ(count_of(*transform_graph(graph, {z, y}, "fuse").graph, "fused_conv2d"), 0);
+  EXPECT_EQ(count_of(*transform_graph(graph, {z}, "fuse").graph, "fused_conv2d"), 1);
 }
 
 TEST(FoldConstants, ComputesOnceWhatConstantsAloneDecide) {

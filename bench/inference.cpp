@@ -1,0 +1,126 @@
+// How long a frozen model of the zoo takes to answer, before and after its transforms, which take turns; and what it
+// needs of device memory beside the least that any plan needs.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/median.h"
+#include "bench/session_arguments.h"
+#include "bench/zoo_arguments.h"
+#include "graph/op_def.h"
+#include "sectionflow.h"
+
+namespace {
+
+using namespace sectionflow;
+
+struct Arguments {
+  ZooArguments zoo{.model = "resnet50"};
+  SessionArguments session;
+  std::int64_t batch = 1;
+  int runs = 50;
+  std::vector<std::string> transforms = {"", "fold_constants fold_batch_norms fuse"};
+};
+
+/// A graph for inference with a session of its own, and the milliseconds of its runs.
+struct Contender {
+  Contender(const InferenceGraph& frozen, const std::string& transforms, const SessionOptions& options)
+      : name(transforms.empty() ? "frozen" : transforms),
+        made(transform_graph(frozen, transforms)),
+        session(*made.graph, options) {
+    session.initialize();
+  }
+  Feeds feeds_of(const Feeds& all) const {
+    Feeds own;
+    for (const Feed& feed : all) {
+      for (NodeId id = 0; id < made.graph->num_nodes(); ++id) {
+        Node& node = made.graph->node(id);
+        if (node.name() == feed.value.name() && node.op().is_placeholder()) own.push_back({node.output(), feed.data});
+      }
+    }
+    return own;
+  }
+  void run(const Feeds& feeds) {
+    const auto begin = std::chrono::steady_clock::now();
+    session.run(made.outputs, feeds);
+    samples.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+  }
+
+  std::string name;
+  InferenceGraph made;
+  Session session;
+  std::vector<double> samples;
+};
+
+/// The sample that 99 of 100 do not exceed.
+double p99(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[(samples.size() * 99 + 99) / 100 - 1];
+}
+
+InferenceGraph frozen_model(const Arguments& arguments, const SessionOptions& options, Batch& batch, Feeds& feeds,
+                            Graph& graph, GraphSectionManager& manager) {
+  const ZooModel model = model_of(arguments.zoo, Cut{});
+  const TrainableModel built = model.build(graph, manager);
+  SF_CHECK(built.logits.valid(), ArgumentError, "--model ", arguments.zoo.model, " has no logits to ask for");
+  batch = model.batch({.batch = arguments.batch, .seed = 1, .step = 0});
+  feeds = built.feeds(batch);
+  Feeds fixed;
+  for (const Feed& feed : feeds) {
+    if (feed.value.dtype() == Dtype::boolean) fixed.push_back({feed.value, false});
+  }
+  Session session(graph, options);
+  session.initialize();
+  return freeze(session, {built.logits}, {.feeds = fixed});
+}
+
+int run(const Arguments& arguments) {
+  const SessionOptions options = session_options(arguments.session);
+  Graph graph;
+  GraphSectionManager manager(graph);
+  Batch batch;
+  Feeds feeds;
+  const InferenceGraph frozen = frozen_model(arguments, options, batch, feeds, graph, manager);
+  std::vector<std::unique_ptr<Contender>> contenders;
+  for (const std::string& text : arguments.transforms) {
+    contenders.push_back(std::make_unique<Contender>(frozen, text, options));
+  }
+  for (int i = 0; i < arguments.runs + 2; ++i) {
+    for (auto& contender : contenders) contender->run(contender->feeds_of(feeds));
+  }
+  std::printf("%s, batch %lld, %d runs in turn\n%9s %9s %6s %11s %11s  %s\n", arguments.zoo.model.c_str(),
+              static_cast<long long>(arguments.batch), arguments.runs, "median ms", "p99 ms", "ratio", "peak",
+              "of bound", "graph");
+  double first = 0;
+  for (auto& contender : contenders) {
+    contender->samples.erase(contender->samples.begin(), contender->samples.begin() + 2);
+    const double middle = median(contender->samples);
+    if (first == 0) first = middle;
+    const ProgramReport report = contender->session.plan(contender->made.outputs, types_of(contender->feeds_of(feeds)));
+    std::printf("%9.2f %9.2f %6.3f %11s %11.3f  %s\n", middle, p99(contender->samples), middle / first,
+                bytes_text(report.planned_peak_bytes).c_str(),
+                static_cast<double>(report.planned_peak_bytes) / static_cast<double>(report.lower_bound_bytes),
+                contender->name.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("Times of a frozen model, before and after its transforms.");
+  add_zoo_arguments(app, arguments.zoo);
+  add_session_arguments(app, arguments.session, "not used: all of the device");
+  app.add_option("--batch", arguments.batch, "examples in a batch")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--runs", arguments.runs, "timed runs of each")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_option("--transforms", arguments.transforms, "texts of transforms, the first to compare with; '': none");
+  return run_program(app, argc, argv, [&] { return run(arguments); });
+}

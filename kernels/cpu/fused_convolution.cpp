@@ -1,0 +1,81 @@
+#include "graph/ops/fused_convolution.h"
+
+#include <utility>
+
+#include "kernels/cpu/convolution_kernel.h"
+#include "kernels/fused_parts.h"
+#include "kernels/kernel_registry.h"
+
+namespace sectionflow {
+namespace {
+
+/// oneDNN adds bias and residual, and takes the maximum, while a block of y is in registers.
+class OneDnnFusedConvolution final : public Kernel {
+ public:
+  /// `weights`: a copy into the layout that the call wants.
+  OneDnnFusedConvolution(OneDnnCall call, OneDnnCall weights, std::size_t weight_bytes, bool has_residual)
+      : call_(std::move(call)), weights_(std::move(weights)), has_residual_(has_residual) {
+    weights_at_ = workspace_.add(weight_bytes);
+    scratchpad_at_ = workspace_.add(std::max(call_.scratchpad_bytes(), weights_.scratchpad_bytes()));
+  }
+
+  std::string implementation() const override { return "onednn " + call_.implementation(); }
+  std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::size_t library_bytes() const override { return call_.library_bytes() + weights_.library_bytes(); }
+
+  void launch(const KernelArguments& arguments) override {
+    void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
+    void* weights = workspace_part(arguments.workspace, weights_at_);
+    weights_.launch({arguments.inputs[1], weights}, scratchpad);
+    const void *x = arguments.inputs[0], *b = arguments.inputs[2];
+    if (has_residual_) {
+      call_.launch({x, weights, b, arguments.outputs[0], arguments.inputs[3]}, scratchpad);
+    } else {
+      call_.launch({x, weights, b, arguments.outputs[0]}, scratchpad);
+    }
+  }
+
+ private:
+  OneDnnCall call_, weights_;
+  bool has_residual_;
+  WorkspaceLayout workspace_;
+  std::size_t weights_at_ = 0, scratchpad_at_ = 0;
+};
+
+/// nullptr where oneDNN has no code made for the machine, or would want the images copied.
+std::unique_ptr<Kernel> by_onednn(const KernelRequest& request) {
+  const auto& options = request.node.options<FusedConvolutionOptions>();
+  const auto problem =
+      convolution_problem(request, options.convolution, request.inputs[0].shape, request.inputs[1].shape);
+  if (problem.is_empty() || problem.our_x != problem.x) return nullptr;
+  OneDnn& onednn = onednn_of(request);
+  const bool has_residual = request.inputs.size() > 3;
+  OneDnnConvolution words = onednn_words(problem);
+  words.bias = {{problem.geometry.filters}, problem.type, dnnl::memory::format_tag::x};
+  words.adds_residual = has_residual;
+  words.relu = options.relu;
+  const auto description = describe_forward(problem, onednn, words);
+  if (!is_jit(description.impl_info_str())) return nullptr;
+  const dnnl::memory::desc weights = description.weights_desc();
+  const OneDnnArgument x{DNNL_ARG_SRC, problem.x}, w{DNNL_ARG_WEIGHTS, weights}, b{DNNL_ARG_BIAS, words.bias},
+      y{DNNL_ARG_DST, problem.y}, residual{DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, problem.y};
+  OneDnnCall call = has_residual ? OneDnnCall(onednn, description, {x, w, b, y, residual})
+                                 : OneDnnCall(onednn, description, {x, w, b, y});
+  return std::make_unique<OneDnnFusedConvolution>(std::move(call), make_reorder(onednn, problem.our_weights, weights),
+                                                  weights.get_size(), has_residual);
+}
+
+std::unique_ptr<Kernel> in_parts(const KernelRequest& request) {
+  return std::make_unique<FusedParts>(request, kernel_registry(DeviceKind::cpu));
+}
+
+}  // namespace
+
+void add_fused_convolution_cpu_kernels(KernelRegistry& registry) {
+  for (const char* op : {"fused_conv2d", "fused_conv3d"}) {
+    registry.add(op, onednn_factory<by_onednn>);
+    registry.add(op, in_parts);
+  }
+}
+
+}  // namespace sectionflow
