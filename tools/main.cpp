@@ -13,5 +13,6 @@ int main(int argc, char** argv) {
   add_train_command(program, run);
   add_inspect_command(program, run);
   add_convert_command(program, run);
+  add_predict_command(program, run);
   return run_commands(program, run, argc, argv);
 }
