@@ -57,6 +57,7 @@
 #include "graph/ops/indexing.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/layout.h"
+#include "graph/ops/lstm_step.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/parts.h"
 #include "graph/ops/pool.h"

@@ -26,12 +26,18 @@ struct GradientRequest {
 /// Graph in, graph out: knows no devices and no memory.
 using GradientRule = std::function<std::vector<Value>(const GradientRequest&)>;
 
+/// Adds a node that computes `sum` plus the gradient of one input, at less cost than both apart; returns a value of the
+/// type of `sum`, or an invalid one where there is no such node.
+using SumRule = std::function<Value(const GradientRequest&, int input, Value sum)>;
+
 /// What is known of an op's derivatives without asking its rule.
 struct GradientTraits {
   /// Inputs of floats whose derivative is zero, or is counted in that of another input: they are never wanted.
   std::vector<int> zero_inputs{};
   /// Inputs for which the rule may give none although they are wanted: only some of the outputs depend on them.
   std::vector<int> perhaps_none{};
+  /// Asked for f32 inputs to whose gradient others have contributed before; the rule is then not asked for these.
+  SumRule added_to_sum{};
 };
 
 /// What the registry says of an op: its rule, or that its derivative is zero, or that it has none and why.

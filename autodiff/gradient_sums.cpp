@@ -43,21 +43,37 @@ void GradientSums::expect(const Value& value, Branch reader) {
   }
 }
 
+Value GradientSums::open_sum(const Value& value, Branch reader) const {
+  const Place place = place_of(value, reader);
+  const auto found = sums_.find(place);
+  if (found == sums_.end() || found->second.parts.size() != 1) return {};
+  const Value& sum = found->second.parts.front();
+  const bool is_f32 = value.dtype() == Dtype::f32 && before_widening(sum).dtype() == Dtype::f32;
+  return is_f32 && place.branch == reader ? sum : Value();
+}
+
 void GradientSums::contribute(const std::vector<Contribution>& contributions, ContributorPlace reader) {
   // All are known before any is added: whether one is passed on to several values decides when it is.
-  for (const auto& [value, gradient] : contributions) take(place_of(value, reader.branch), gradient, reader.group);
-  for (const auto& [value, gradient] : contributions) {
+  for (const auto& [value, gradient, has_sum] : contributions) {
+    take(place_of(value, reader.branch), gradient, reader.group, has_sum);
+  }
+  for (const Contribution& contribution : contributions) {
+    const Value& value = contribution.value;
     const Place place = place_of(value, reader.branch);
     Sum& sum = sums_[place];
     if (!has_to_wait(value, sum)) add_parts(place, sum, sum.is_complete());
   }
-  for (const auto& [value, gradient] : contributions) leave(place_of(value, reader.branch), false);
+  for (const Contribution& contribution : contributions) leave(place_of(contribution.value, reader.branch), false);
 }
 
-void GradientSums::take(const Place& place, const Value& part, GroupId group) {
+void GradientSums::take(const Place& place, const Value& part, GroupId group, bool has_sum) {
   Sum& sum = sums_[place];
   sum.group = group;
   ++sum.received;
+  if (has_sum) {
+    hold(sum.parts, -1);
+    sum.parts.clear();
+  }
   sum.parts.push_back(part);
   hold({part}, 1);
 }

@@ -12,6 +12,7 @@ namespace sectionflow {
 /// A part of the gradient of `value`.
 struct Contribution {
   Value value, gradient;
+  bool has_sum = false;  ///< it is the sum so far (GradientSums::open_sum) with the part
 };
 
 /// Where the node stands that contributes to the gradients of its inputs.
@@ -40,6 +41,10 @@ class GradientSums {
   /// Says that one more contribution to the gradient of `value` is to come, of a reader in this branch.
   void expect(const Value& value, Branch reader);
   bool expects(const Value& value) const { return sums_.contains({value, value.node().branch()}); }
+
+  /// The sum so far to which a reader in this branch may add its part itself; invalid where nothing has come yet, where
+  /// parts wait, and of bf16.
+  Value open_sum(const Value& value, Branch reader) const;
 
   /// Adds what a reader contributes to the gradients of its inputs, in their order.
   void contribute(const std::vector<Contribution>& contributions, ContributorPlace reader);
@@ -78,7 +83,7 @@ class GradientSums {
   };
 
   static Place place_of(const Value& value, Branch reader);
-  void take(const Place& place, const Value& part, GroupId group);
+  void take(const Place& place, const Value& part, GroupId group, bool has_sum = false);
   void leave(const Place& place, bool is_last);
   static Value passed_on(const Place& place, const Value& own, const Value& others, GroupId group);
   Value finished(const Place& place);

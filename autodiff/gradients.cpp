@@ -170,6 +170,26 @@ void check_promises(const Differentiation& d, const GradientRequest& request, co
   }
 }
 
+/// What the node contributes to sums that it adds to itself, whose inputs the rule is not asked for then.
+std::vector<Contribution> add_to_sums(const Differentiation& d, GradientRequest& request, const GradientSums& sums) {
+  const Node& node = request.node;
+  const GradientEntry* entry = d.registry.find(node.op().name);
+  if (entry == nullptr || !entry->traits.added_to_sum) return {};
+  const auto place = node.graph().enter_place(node.where());
+  const auto scope = node.graph().scope(node.name());
+  std::vector<Contribution> contributions;
+  for (std::size_t i = 0; i < request.wanted.size(); ++i) {
+    const Value input = node.inputs()[i];
+    if (!request.wanted[i] || std::ranges::count(node.inputs(), input) > 1) continue;
+    const Value sum = sums.open_sum(input, node.branch());
+    const Value with = sum.valid() ? entry->traits.added_to_sum(request, static_cast<int>(i), sum) : Value();
+    if (!with.valid()) continue;
+    request.wanted[i] = false;
+    contributions.push_back({input, with, true});
+  }
+  return contributions;
+}
+
 /// Adds the nodes of one node's gradient rule, and what they contribute to the gradients of the node's inputs.
 void differentiate(const Differentiation& d, Node& node, GradientSums& sums) {
   GradientRequest request{node, {}, {}};
@@ -183,12 +203,15 @@ void differentiate(const Differentiation& d, Node& node, GradientSums& sums) {
   const auto group = node.graph().enter_group(node.group());
   const auto branch = node.graph().enter_branch(node.branch());
   const NodeId first = node.graph().num_nodes();
-  const std::vector<Value> given = input_gradients(d, request);
-  check_promises(d, request, d.registry.find(node.op().name)->traits, given);
+  std::vector<Contribution> contributions = add_to_sums(d, request, sums);
+  std::vector<Value> given;
+  if (std::ranges::find(request.wanted, true) != request.wanted.end()) {
+    given = input_gradients(d, request);
+    check_promises(d, request, d.registry.find(node.op().name)->traits, given);
+  }
   if (const auto device = d.devices.find(node.id()); device != d.devices.end()) {
     name_device_from(node.graph(), first, device->second);
   }
-  std::vector<Contribution> contributions;
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (request.wanted[i] && given[i].valid()) contributions.push_back({node.inputs()[i], given[i]});
   }

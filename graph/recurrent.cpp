@@ -10,11 +10,13 @@
 #include "base/error.h"
 #include "graph/functions.h"
 #include "graph/nodes/layout.h"
+#include "graph/nodes/matmul.h"
 #include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/layout.h"
+#include "graph/ops/lstm_step.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/parts.h"
 #include "graph/ops/unary.h"
@@ -123,6 +125,11 @@ RecurrentWeights kernels_of(const RecurrentCall& call, const Options& options, D
 Value affine(Value a, Value kernel, Value bias) {
   const Value product = matmul(a, kernel);
   return bias.valid() ? bias_add(product, bias) : product;
+}
+
+/// x + a kernel. In f32 the product is added as it is computed; in bf16 it is rounded before.
+Value plus_product(Value x, Value a, Value kernel) {
+  return x.dtype() == Dtype::f32 ? add_matmul(x, a, kernel) : x + matmul(a, kernel);
 }
 
 /// Zeros [N, H], as many as rows of `like` [N, ...].
@@ -240,12 +247,11 @@ RecurrentWeights weights_of(const RecurrentCall& call, const LstmOptions& option
   return weights;
 }
 
-RecurrentState lstm_step(Value of_x, const RecurrentState& state, const RecurrentWeights& weights) {
-  const std::vector<Value> gates = split(of_x + matmul(state[0], weights.state_kernel), 4, -1);
-  const Value cell = sigmoid(gates[1]) * state[1] + sigmoid(gates[0]) * tanh(gates[2]);
-  return {sigmoid(gates[3]) * tanh(cell), cell};
+RecurrentState next_of_lstm(Value of_x, const RecurrentState& state, const RecurrentWeights& weights) {
+  const LstmStep next = lstm_step(plus_product(of_x, state[0], weights.state_kernel), state[1]);
+  return {next.output, next.cell};
 }
-constexpr RecurrentKind kLstm{.gates = 4, .state_parts = 2, .step = lstm_step};
+constexpr RecurrentKind kLstm{.gates = 4, .state_parts = 2, .step = next_of_lstm};
 
 // ---- GRU.
 
@@ -262,14 +268,14 @@ RecurrentWeights weights_of(const RecurrentCall& call, const GruOptions& options
   return weights;
 }
 
-RecurrentState gru_step(Value of_x, const RecurrentState& state, const RecurrentWeights& weights) {
+RecurrentState next_of_gru(Value of_x, const RecurrentState& state, const RecurrentWeights& weights) {
   const std::vector<Value> x = split(of_x, 3, -1),
                            h = split(affine(state[0], weights.state_kernel, weights.state_bias), 3, -1);
   const Value reset = sigmoid(x[0] + h[0]), keep = sigmoid(x[1] + h[1]);
   const Value fresh = tanh(x[2] + reset * h[2]);
   return {fresh + keep * (state[0] - fresh)};
 }
-constexpr RecurrentKind kGru{.gates = 3, .state_parts = 1, .step = gru_step};
+constexpr RecurrentKind kGru{.gates = 3, .state_parts = 1, .step = next_of_gru};
 
 // ---- Calls.
 

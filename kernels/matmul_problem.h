@@ -24,12 +24,12 @@ inline std::int64_t leading_product(const Shape& shape, int num_last) {
   return product;
 }
 
-/// The problem of the op "matmul".
+/// The problem of the ops "matmul" and "add_matmul": a and b are the last two inputs.
 inline MatmulProblem matmul_problem(const KernelRequest& request) {
   const auto& options = request.node.options<MatmulOptions>();
-  const Shape& a = request.inputs[0].shape;
+  const Shape& a = request.inputs[request.inputs.size() - 2].shape;
   const Shape& y = request.outputs[0].shape;
-  const bool shared = request.inputs[1].shape.rank() == 2;
+  const bool shared = request.inputs.back().shape.rank() == 2;
   return {.batch = shared ? 1 : leading_product(a, 2),
           .rows = shared ? leading_product(y, 1) : y[-2],
           .inner = a[options.transpose_a ? -2 : -1],

@@ -12,6 +12,10 @@ namespace SF_API sectionflow {
 /// Shapes: a [..., M], b [..., N] with equal leading dimensions, result [M, N].
 Value matmul_over_rows(Value a, Value b);
 
+/// x + a b, where a and b are as those of matmul: the product is added as it is computed, and y may lie over x.
+/// Shapes: x like matmul(a, b, options). f32 or bf16; of bf16 the sum is rounded once.
+Value add_matmul(Value x, Value a, Value b, MatmulOptions options = {});
+
 /// How a wide product of many rows is computed: one block of its rows after the other, so that it has the same bits in
 /// parts of whole blocks as at once.
 struct ProductBlocks {
@@ -21,6 +25,8 @@ struct ProductBlocks {
 
   explicit operator bool() const { return rows > 0; }
 };
+/// Of products of rows that are at least so long.
+inline constexpr std::int64_t kLeastWidthOfBlocks = 24576;
 /// Those of the op "matmul" for these shapes; a function of the whole a and b.
 ProductBlocks matmul_blocks(const Shape& a, const Shape& b, const MatmulOptions& options);
 /// The same for the op "matmul_over_rows".

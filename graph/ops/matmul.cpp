@@ -14,8 +14,8 @@ namespace {
 
 /// The dimensions that the first `count` of a and b stand for, where a known one decides an unknown one.
 std::vector<std::int64_t> leading_dims(const ShapeRequest& request, int count) {
-  const Shape& a = request.inputs[0].shape;
-  const Shape& b = request.inputs[1].shape;
+  const Shape& a = request.inputs[request.inputs.size() - 2].shape;
+  const Shape& b = request.inputs.back().shape;
   std::vector<std::int64_t> dims;
   for (int i = 0; i < count; ++i) {
     SF_CHECK(a[i] == b[i] || a[i] == kDynamic || b[i] == kDynamic, ShapeError, request.label, " got ", a, " and ", b,
@@ -25,10 +25,12 @@ std::vector<std::int64_t> leading_dims(const ShapeRequest& request, int count) {
   return dims;
 }
 
+/// a and b are the last two inputs.
 std::vector<TensorType> infer_matmul(const ShapeRequest& request) {
   const Dtype dtype = check_f32_or_bf16(request);
-  const Shape& a = request.inputs[0].shape;
-  const Shape& b = request.inputs[1].shape;
+  const std::size_t first = request.inputs.size() - 2;
+  const Shape& a = request.inputs[first].shape;
+  const Shape& b = request.inputs[first + 1].shape;
   const auto& options = request.get<MatmulOptions>();
   SF_CHECK(a.rank() >= 2 && b.rank() >= 2 && (b.rank() == 2 || b.rank() == a.rank()), ShapeError, request.label,
            " got ", a, " x ", b, "; wanted two matrices, two batches of them, or a batch and one matrix; try reshape");
@@ -45,6 +47,13 @@ std::vector<TensorType> infer_matmul(const ShapeRequest& request) {
   y.push_back(a[options.transpose_a ? -1 : -2]);
   y.push_back(b[options.transpose_b ? -2 : -1]);
   return {{dtype, Shape(std::move(y))}};
+}
+
+std::vector<TensorType> infer_add_matmul(const ShapeRequest& request) {
+  const TensorType product = infer_matmul(request)[0], x = request.inputs[0];
+  SF_CHECK(may_agree(x, product), ShapeError, request.label, " got x ", x.text(), " and a product ", product.text(),
+           "; wanted equal shapes");
+  return {x.shape.is_static() ? x : product};
 }
 
 std::vector<TensorType> infer_over_rows(const ShapeRequest& request) {
@@ -68,9 +77,9 @@ std::int64_t product_of(const Shape& shape, int begin, int end) {
 /// Only of rows as long as a vocabulary: their matrix fits no cache, and a tile of it that serves block after block
 /// makes up for what more and smaller products cost. Products of half that width would take 4 to 12 % longer.
 ProductBlocks blocks_of(std::int64_t entries, std::int64_t rows_an_entry, std::int64_t width, bool sums) {
-  constexpr std::int64_t kLeastWidth = 24576, kFewest = 128, kWanted = 256, kMost = 512;
+  constexpr std::int64_t kFewest = 128, kWanted = 256, kMost = 512;
   const std::int64_t rows = entries * rows_an_entry;
-  if (width < kLeastWidth || rows < 2 * kFewest) return {};
+  if (width < kLeastWidthOfBlocks || rows < 2 * kFewest) return {};
   const auto fits = [=](std::int64_t block) {
     return rows % block == 0 && rows >= 2 * block && (block % rows_an_entry == 0 || rows_an_entry % block == 0);
   };
@@ -107,9 +116,9 @@ std::optional<RowParts> over_rows_parts(const ConcreteRequest& r) {
   return parts_of(over_rows_blocks(r.inputs[0].shape, r.inputs[1].shape));
 }
 
-/// |A| |B| |C| of a product of [m, k] and [k, n] is the square of m k n.
+/// |A| |B| |C| of a product of [m, k] and [k, n] is the square of m k n. a and b are the last two inputs.
 double product_flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
-  const Shape &a = inputs[0].shape, &b = inputs[1].shape, &y = outputs[0].shape;
+  const Shape &a = inputs[inputs.size() - 2].shape, &b = inputs.back().shape, &y = outputs[0].shape;
   double batch = 1;
   if (a.rank() > 2 && b.rank() > 2) {
     for (int axis = 0; axis + 2 < y.rank(); ++axis) batch *= static_cast<double>(y[axis]);
@@ -136,12 +145,15 @@ ProductBlocks over_rows_blocks(const Shape& a, const Shape& b) {
 }
 
 void define_matmul_ops(OpRegistry& registry) {
+  const auto options = described_by<MatmulOptions>([](auto& fields, auto& options) {
+    fields("transpose_a", options.transpose_a);
+    fields("transpose_b", options.transpose_b);
+  });
+  registry.add(
+      {.name = "add_matmul", .inputs = 3, .options = options, .infer = infer_add_matmul, .flops = product_flops});
   registry.add({.name = "matmul",
                 .inputs = 2,
-                .options = described_by<MatmulOptions>([](auto& fields, auto& options) {
-                  fields("transpose_a", options.transpose_a);
-                  fields("transpose_b", options.transpose_b);
-                }),
+                .options = options,
                 .infer = infer_matmul,
                 .parts = matmul_parts,
                 .flops = product_flops});
@@ -154,6 +166,9 @@ void define_matmul_ops(OpRegistry& registry) {
 
 Value matmul(Value a, Value b, MatmulOptions options, Where where) {
   return a.graph().add_node("matmul", {a, b}, options, "matmul", where).output();
+}
+Value add_matmul(Value x, Value a, Value b, MatmulOptions options) {
+  return a.graph().add_node("add_matmul", {x, a, b}, options, "add_matmul").output();
 }
 Value matmul_over_rows(Value a, Value b) {
   return a.graph().add_node("matmul_over_rows", {a, b}, {}, "matmul_over_rows").output();

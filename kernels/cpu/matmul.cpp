@@ -6,6 +6,7 @@
 #include "graph/nodes/matmul.h"
 #include "kernels/cpu/bf16_matmul.h"
 #include "kernels/cpu/blocked_matmul.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/sliced_kernel.h"
 #include "kernels/function_kernel.h"
@@ -54,10 +55,17 @@ std::unique_ptr<Kernel> make_over_rows(const KernelRequest& request) {
                      over_rows_blocks(whole_shape(request, 0), request.inputs[1].shape));
 }
 
+std::unique_ptr<Kernel> make_added(const KernelRequest& request) {
+  const MatmulProblem p = matmul_problem(request);
+  const std::size_t num_bytes = request.outputs[0].bytes();
+  return p.inner == 0 || num_bytes == 0 ? copy_kernel(num_bytes) : added_product_kernel(onednn_of(request), p);
+}
+
 }  // namespace
 
 void add_matmul_cpu_kernels(KernelRegistry& registry) {
   registry.add("matmul", onednn_factory<make_matmul>, Bf16::native);
+  registry.add("add_matmul", onednn_factory<make_added>);
   registry.add("matmul_over_rows", onednn_factory<make_over_rows>, Bf16::native);
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "device/instruction_set.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
@@ -44,7 +46,7 @@ bool multiplies_bf16_of(std::int64_t inner) {
 namespace {
 
 /// oneDNN's matmul, with b reordered into workspace first where `reorder` is valid.
-class MatmulKernel final : public Kernel {
+class MatmulKernel : public Kernel {
  public:
   MatmulKernel(OneDnnCall multiply, OneDnnCall reorder, std::size_t reordered_bytes)
       : multiply_(std::move(multiply)), reorder_(std::move(reorder)) {
@@ -57,20 +59,40 @@ class MatmulKernel final : public Kernel {
   std::size_t library_bytes() const override { return multiply_.library_bytes() + reorder_.library_bytes(); }
 
   void launch(const KernelArguments& arguments) override {
+    multiply(arguments, arguments.inputs[0], arguments.inputs[1]);
+  }
+
+ protected:
+  void multiply(const KernelArguments& arguments, const void* a, const void* b) {
     void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
-    const void* b = arguments.inputs[1];
     if (reorder_.valid()) {
       void* reordered = workspace_part(arguments.workspace, reordered_at_);
       reorder_.launch({b, reordered}, scratchpad);
       b = reordered;
     }
-    multiply_.launch({arguments.inputs[0], b, arguments.outputs[0]}, scratchpad);
+    multiply_.launch({a, b, arguments.outputs[0]}, scratchpad);
   }
 
  private:
   OneDnnCall multiply_, reorder_;
   std::size_t reordered_at_ = 0, scratchpad_at_ = 0;
   WorkspaceLayout workspace_;
+};
+
+/// The same for calls that add to y: x is copied there first, unless it lies there.
+class AddedMatmulKernel final : public MatmulKernel {
+ public:
+  AddedMatmulKernel(OneDnnCall multiply, OneDnnCall reorder, std::size_t reordered_bytes, std::size_t y_bytes)
+      : MatmulKernel(std::move(multiply), std::move(reorder), reordered_bytes), y_bytes_(y_bytes) {}
+
+  std::vector<InPlace> in_place() const override { return {{0, 0}}; }
+  void launch(const KernelArguments& arguments) override {
+    copy_bytes(arguments.outputs[0], arguments.inputs[0], y_bytes_);
+    multiply(arguments, arguments.inputs[1], arguments.inputs[2]);
+  }
+
+ private:
+  std::size_t y_bytes_;
 };
 
 /// With long rows brgemm reads a row-major b in place, which costs up to half of its speed: then, if there are enough
@@ -84,19 +106,40 @@ bool wants_reordered_b(const MatmulProblem& p, Dtype dtype) {
          p.inner * p.columns <= kMostElements;
 }
 
+/// A product at once, and the copy of b that it reads, where it reads one.
+struct WholeProduct {
+  OneDnnCall multiply, reorder{};
+  std::size_t reordered_bytes = 0, y_bytes = 0;
+};
+WholeProduct whole_product(OneDnn& onednn, const MatmulProblem& p, Dtype dtype, bool adds) {
+  const auto [a, b, y] = matmul_layout(p, dtype, dtype);
+  const memory::desc wanted_b =
+      wants_reordered_b(p, dtype) ? memory::desc({p.inner, p.columns}, onednn_type(dtype), memory::format_tag::any) : b;
+  const auto description = describe_matmul(onednn, a, wanted_b, y, adds);
+  const memory::desc chosen_b = description.weights_desc();
+  WholeProduct product{
+      .multiply = OneDnnCall(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}}),
+      .y_bytes = y.get_size()};
+  if (chosen_b == b) return product;
+  product.reorder = make_reorder(onednn, b, chosen_b);
+  product.reordered_bytes = chosen_b.get_size();
+  return product;
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> whole_product_kernel(OneDnn& onednn, const MatmulProblem& p, Dtype dtype) {
   if (dtype == Dtype::bf16 && !multiplies_bf16_of(p.inner)) return nullptr;
-  const auto [a, b, y] = matmul_layout(p, dtype, dtype);
-  const memory::desc wanted_b =
-      wants_reordered_b(p, dtype) ? memory::desc({p.inner, p.columns}, onednn_type(dtype), memory::format_tag::any) : b;
-  const auto description = describe_matmul(onednn, a, wanted_b, y);
-  const memory::desc chosen_b = description.weights_desc();
-  OneDnnCall multiply(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}});
-  if (dtype == Dtype::bf16 && !is_jit(multiply.implementation())) return nullptr;
-  if (chosen_b == b) return std::make_unique<MatmulKernel>(std::move(multiply), OneDnnCall(), 0);
-  return std::make_unique<MatmulKernel>(std::move(multiply), make_reorder(onednn, b, chosen_b), chosen_b.get_size());
+  WholeProduct product = whole_product(onednn, p, dtype, false);
+  if (dtype == Dtype::bf16 && !is_jit(product.multiply.implementation())) return nullptr;
+  return std::make_unique<MatmulKernel>(std::move(product.multiply), std::move(product.reorder),
+                                        product.reordered_bytes);
+}
+
+std::unique_ptr<Kernel> added_product_kernel(OneDnn& onednn, const MatmulProblem& p) {
+  WholeProduct product = whole_product(onednn, p, Dtype::f32, true);
+  return std::make_unique<AddedMatmulKernel>(std::move(product.multiply), std::move(product.reorder),
+                                             product.reordered_bytes, product.y_bytes);
 }
 
 }  // namespace sectionflow

@@ -25,4 +25,7 @@ bool multiplies_bf16_of(std::int64_t inner);
 /// y = a b of tensors of one dtype, all at once. Of bf16 the sums are f32; nullptr where oneDNN has no code for them.
 std::unique_ptr<Kernel> whole_product_kernel(OneDnn& onednn, const MatmulProblem& problem, Dtype dtype = Dtype::f32);
 
+/// y = x + a b of f32 tensors, inputs x, a, b, all at once; y may lie over x.
+std::unique_ptr<Kernel> added_product_kernel(OneDnn& onednn, const MatmulProblem& problem);
+
 }  // namespace sectionflow

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "autodiff/gradients.h"
+#include "graph/nodes/matmul.h"
 #include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/identities.h"
+#include "graph/ops/indexing.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/random.h"
 #include "graph/ops/reduce.h"
@@ -70,8 +72,37 @@ TEST(GradientSums, AddEachContributionBehindTheNodesThatMakeIt) {
   const NodeId end = loss.node().id() + 1;
   gradients(loss, {w});
   EXPECT_EQ(ops_added(graph, end),
-            (std::vector<std::string>{"fill", "reduce_grad", "relu_grad", "matmul", "matmul", "relu_grad", "matmul",
-                                      "matmul", "add_n", "relu_grad", "matmul", "add_n"}));
+            (std::vector<std::string>{"fill", "reduce_grad", "relu_grad", "matmul", "matmul", "relu_grad", "add_matmul",
+                                      "matmul", "relu_grad", "add_matmul"}));
+}
+
+/// What computes d loss / d w.
+const Node& made(Value loss, Value w) {
+  return gradients(loss, {w})[0].node();
+}
+
+TEST(GradientSums, AreAddedToByProductsAndLookUpsThemselves) {
+  Graph graph;
+  const Value w = weight(graph, "w", {2, 2}), x = placeholder(graph, "x", {3, 2}),
+              batch = placeholder(graph, "batch", {4, 3, 2});
+  const Value places = placeholder(graph, "places", {5}, Dtype::i32);
+  const auto sum_after = [&](Value earlier) { return reduce_sum(earlier) + reduce_sum(square(w)); };
+  // The square is read last, so its part comes first.
+  const Node& of_product = made(sum_after(matmul(x, w)), w);
+  EXPECT_EQ(of_product.op().name, "add_matmul");
+  EXPECT_EQ(of_product.inputs()[0].node().op().name, "square_grad");
+  EXPECT_EQ(made(sum_after(matmul(batch, w, {.transpose_b = true})), w).op().name, "add_matmul");
+  EXPECT_EQ(made(sum_after(matmul(w, x, {.transpose_b = true})), w).op().name, "add_matmul");
+  EXPECT_EQ(made(sum_after(gather(w, places)), w).op().name, "scatter");
+}
+
+TEST(GradientSums, AreAddedUpApartWhereAProductRunsInBlocksOrIsOneOfABatch) {
+  Graph graph;
+  const Value wide = weight(graph, "wide", {kLeastWidthOfBlocks, 1}), w = weight(graph, "w", {4, 2, 2});
+  const Value rows = placeholder(graph, "rows", {kDynamic, kLeastWidthOfBlocks}),
+              x = placeholder(graph, "x", {4, 3, 2});
+  EXPECT_EQ(made(reduce_sum(matmul(rows, wide)) + reduce_sum(square(wide)), wide).op().name, "add_n");
+  EXPECT_EQ(made(reduce_sum(matmul(x, w)) + reduce_sum(square(w)), w).op().name, "add_n");
 }
 
 TEST(GradientSums, AddTheInputsOfOneReaderInTheirOrder) {

@@ -12,10 +12,12 @@
 #include "examples/models/zoo.h"
 #include "graph/nodes/arithmetic.h"
 #include "graph/nodes/layout.h"
+#include "graph/nodes/matmul.h"
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/control.h"
 #include "graph/ops/fused_convolution.h"
+#include "graph/ops/lstm_step.h"
 #include "graph/ops/ranking.h"
 #include "graph/ops/scan.h"
 #include "graph/ops/scatter.h"
@@ -98,7 +100,9 @@ void add_shapes(Graph& graph) {
                                split(x, 2, 1)[1],
                                split(x, {1, 5}, 2)[0],
                                matmul(x, transpose(x, {0, 2, 1})),
-                               matmul(x, placeholder(graph, "w", {6, 7}), {.transpose_b = false})};
+                               matmul(x, placeholder(graph, "w", {6, 7}), {.transpose_b = false}),
+                               add_matmul(x, x, placeholder(graph, "square", {6, 6}), {.transpose_b = true}),
+                               lstm_step(reshape(x, {6, 8}), placeholder(graph, "cell", {6, 2})).output};
   add_gradients(values, {x, table});
 }
 

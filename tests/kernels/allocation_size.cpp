@@ -18,6 +18,7 @@
 #include "graph/nodes/arithmetic.h"
 #include "graph/nodes/indexing.h"
 #include "graph/nodes/layout.h"
+#include "graph/nodes/matmul.h"
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/arithmetic.h"
@@ -35,6 +36,7 @@
 #include "graph/ops/indexing.h"
 #include "graph/ops/layer_norm.h"
 #include "graph/ops/layout.h"
+#include "graph/ops/lstm_step.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/parts.h"
 #include "graph/ops/pool.h"
@@ -162,7 +164,9 @@ void add_shapes(Graph& graph) {
                  softmax_cross_entropy(table, labels),
                  ctc_loss(x, letters, letter_counts, letter_counts),
                  softmax(long_row),
-                 matmul(x, weights)},
+                 matmul(x, weights),
+                 add_matmul(x, x, weights),
+                 lstm_step(x, slice(x, {{0, 0, 0}, {-1, -1, 64}})).output},
                 {x, table, long_row, weights});
 }
 

@@ -24,7 +24,7 @@ TEST(KernelRegistry, EveryOpThatNeedsAKernelHasOneOnTheCpu) {
 TEST(KernelRegistry, TheseOpsOfCudaHaveNoKernelOfOurOwnForBf16) {
   const std::set<std::string> widened = {"ctc_loss", "ctc_loss_grad", "pow", "pow_grad_base", "pow_grad_exponent",
                                          // Where no library takes them as they are; these tests have none.
-                                         "matmul", "matmul_over_rows", "conv2d", "conv2d_backward_input",
+                                         "add_matmul", "matmul", "matmul_over_rows", "conv2d", "conv2d_backward_input",
                                          "conv2d_backward_filter", "conv3d", "conv3d_backward_input",
                                          "conv3d_backward_filter", "conv_transpose2d", "conv_transpose3d"};
   const std::set<std::string> of_f32_alone = {"accumulated", "assign_add",  "average_weights",  "update_moving_average",

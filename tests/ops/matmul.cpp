@@ -82,6 +82,45 @@ OpCase batched_matmul_case(const MatmulSizes& s, const Batch& batch, bool transp
           .dynamic_batch = true};
 }
 
+/// The product of a case, added to another input.
+OpCase added_case(OpCase product, const Shape& y, MatmulOptions options) {
+  product.name = "added_" + product.name;
+  product.inputs.insert(product.inputs.begin(), input(y));
+  product.inputs[0].has_batch = product.dynamic_batch;
+  product.build = [options](Graph&, const std::vector<Value>& in) {
+    return std::vector{add_matmul(in[0], in[1], in[2], options)};
+  };
+  product.reference = [of = product.reference](const std::vector<Doubles>& in) {
+    std::vector<Doubles> y = of({in[1], in[2]});
+    for (std::size_t i = 0; i < y[0].size(); ++i) y[0][i] += in[0][i];
+    return y;
+  };
+  return product;
+}
+
+std::vector<OpCase> added_cases() {
+  std::vector<OpCase> all;
+  const auto add = [&](const MatmulSizes& s, bool transpose_a, bool transpose_b) {
+    all.push_back(
+        added_case(matmul_case(s, transpose_a, transpose_b), {s.rows, s.columns}, {transpose_a, transpose_b}));
+  };
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const MatmulSizes& sizes : {MatmulSizes{7, 13, 5}, {250, 300, 10}, {33, 1, 17}}) {
+        add(sizes, transpose_a, transpose_b);
+      }
+    }
+  }
+  add({150, 40, 800}, false, false);  // b is reordered first
+  add({20, 1100, 24}, true, false);   // long sums for few results
+  for (const MatmulSizes& empty : {MatmulSizes{0, 4, 3}, {4, 0, 3}, {4, 3, 0}}) add(empty, false, false);
+  all.push_back(added_case(batched_matmul_case({7, 13, 5}, {{3}}, false, true), {3, 7, 5}, {.transpose_b = true}));
+  all.push_back(added_case(batched_matmul_case({7, 13, 5}, {{2, 3}, true}, false, false), {2, 3, 7, 5}, {}));
+  all.push_back(in_bf16(added_case(matmul_case({64, 64, 16}, true, false), {64, 16}, {.transpose_a = true})));
+  all.back().name += "_bf16";
+  return all;
+}
+
 std::vector<OpCase> batched_matmul_cases() {
   std::vector<OpCase> all;
   for (bool transpose_b : {false, true}) {
@@ -131,6 +170,12 @@ INSTANTIATE_TEST_SUITE_P(
                     in_bf16(matmul_case({100, 257, 64}, false, true)), in_bf16(matmul_case({64, 64, 16}, true, false)),
                     in_bf16(matmul_case({79, 63, 64}, false, false)), in_bf16(matmul_case({4, 0, 3}, false, false))),
     case_name);
+
+class AddedMatmulCases : public testing::TestWithParam<OpCase> {};
+TEST_P(AddedMatmulCases, EqualTheReferenceAndKeepTheirBits) {
+  check(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Cases, AddedMatmulCases, testing::ValuesIn(added_cases()), case_name);
 
 class BatchedMatmulCases : public testing::TestWithParam<OpCase> {};
 TEST_P(BatchedMatmulCases, EqualTheReferenceAndKeepTheirBits) {
@@ -194,6 +239,8 @@ TEST(Matmul, InfersTheShapesOfBatches) {
   EXPECT_EQ(matmul(in({kDynamic, 2, 3}), in({3, 4})).type().text(), "f32[?,2,4]");
   EXPECT_EQ(matmul(in({5, 3, 2}), in({5, 4, 3}), {.transpose_a = true, .transpose_b = true}).type().text(),
             "f32[5,2,4]");
+  EXPECT_EQ(add_matmul(in({2, 4}), in({kDynamic, 3}), in({3, 4})).type().text(), "f32[2,4]");
+  EXPECT_THROW(add_matmul(in({2, 5}), in({2, 3}), in({3, 4})), ShapeError);
   EXPECT_EQ(matmul_over_rows(in({kDynamic, 2, 3}), in({5, 2, 4})).type().text(), "f32[3,4]");
 }
 

@@ -24,12 +24,15 @@
 namespace sectionflow::testing_support {
 namespace {
 
+/// a and b are the last two inputs; what stands before them is added to.
 std::vector<Doubles> product_in_double(const DoubleRequest& r) {
   const auto& options = r.node.options<MatmulOptions>();
-  const std::int64_t inner = r.shape(0)[options.transpose_a ? -2 : -1];
+  const std::size_t first = r.inputs.size() - 2;
+  const Shape &a_shape = r.shape(first), &b_shape = r.shape(first + 1);
+  const std::int64_t inner = a_shape[options.transpose_a ? -2 : -1];
   const auto rank = static_cast<std::size_t>(r.y_shape().rank());
-  const bool shared = r.shape(1).rank() < r.shape(0).rank();
-  Doubles y(r.y_count());
+  const bool shared = b_shape.rank() < a_shape.rank();
+  Doubles y = first == 1 ? r.in(0) : Doubles(r.y_count());
   for (std::size_t i = 0; i < y.size(); ++i) {
     const Position place = position_of(static_cast<std::int64_t>(i), r.y_shape());
     Position a = place, b = shared ? Position(2) : place;
@@ -38,10 +41,25 @@ std::vector<Doubles> product_in_double(const DoubleRequest& r) {
       a[rank - 1] = options.transpose_a ? place[rank - 2] : k;
       b[b.size() - 2] = options.transpose_b ? place[rank - 1] : k;
       b[b.size() - 1] = options.transpose_b ? k : place[rank - 1];
-      y[i] += r.in(0)[number_of(a, r.shape(0))] * r.in(1)[number_of(b, r.shape(1))];
+      y[i] += r.in(first)[number_of(a, a_shape)] * r.in(first + 1)[number_of(b, b_shape)];
     }
   }
   return {y};
+}
+
+std::vector<Doubles> lstm_step_in_double(const DoubleRequest& r) {
+  const auto width = static_cast<std::size_t>(r.shape(1)[-1]);
+  Doubles output = r.in(1), after = output, gates = r.in(0);
+  const auto is_tanh = [width](std::size_t i) { return i / width % 4 == 2; };
+  for (std::size_t i = 0; i < gates.size(); ++i) {
+    gates[i] = is_tanh(i) ? std::tanh(gates[i]) : 1 / (1 + std::exp(-gates[i]));
+  }
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const double* of_row = &gates[i / width * 4 * width + i % width];
+    after[i] = of_row[width] * after[i] + of_row[0] * of_row[2 * width];
+    output[i] = of_row[3 * width] * std::tanh(after[i]);
+  }
+  return {output, after, gates};
 }
 
 std::vector<Doubles> product_over_rows_in_double(const DoubleRequest& r) {
@@ -274,7 +292,8 @@ std::vector<Doubles> attention_in_double(const DoubleRequest& r) {
 }  // namespace
 
 void add_layer_double_rules(DoubleRules& rules) {
-  rules["matmul"] = product_in_double;
+  rules["matmul"] = rules["add_matmul"] = product_in_double;
+  rules["lstm_step"] = lstm_step_in_double;
   rules["matmul_over_rows"] = product_over_rows_in_double;
   rules["bias_add"] = biased_in_double;
   rules["conv2d"] = rules["conv3d"] = convolution_in_double;

@@ -9,6 +9,7 @@
 #include "graph/ops/convolution.h"
 #include "graph/ops/group_norm.h"
 #include "graph/ops/layer_norm.h"
+#include "graph/ops/lstm_step.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/pool.h"
 #include "graph/ops/softmax.h"
@@ -24,6 +25,7 @@ DataFormat any_format(SubjectBuilder& b) {
   return b.coin() ? DataFormat::nhwc : DataFormat::nchw;
 }
 
+template <bool kAdds>
 void matmul_subject(SubjectBuilder& b) {
   const std::int64_t m = b.number(1, 3), k = b.number(1, 4), n = b.number(1, 3);
   const bool is_batch = b.coin(), is_shared = is_batch && b.coin();
@@ -33,8 +35,17 @@ void matmul_subject(SubjectBuilder& b) {
   if (!is_shared) second = first;
   first.insert(first.end(), {options.transpose_a ? k : m, options.transpose_a ? m : k});
   second.insert(second.end(), {options.transpose_b ? n : k, options.transpose_b ? k : n});
-  const Value x = b.source(Shape(first));
-  b.result(matmul(x, b.source(Shape(second)), options));
+  const Value x = b.source(Shape(first)), y = matmul(x, b.source(Shape(second)), options);
+  b.result(kAdds ? add_matmul(b.source(y.shape()), x, y.node().inputs()[1], options) : y);
+}
+
+void lstm_step_subject(SubjectBuilder& b) {
+  std::vector<std::int64_t> dims = b.shape(static_cast<int>(b.number(1, 3)), 3).dims();
+  const Value cell = b.source(Shape(dims));
+  dims.back() *= 4;
+  const LstmStep step = lstm_step(b.source(Shape(dims)), cell);
+  b.result(step.output);
+  if (b.coin()) b.result(step.cell);
 }
 
 void matmul_over_rows_subject(SubjectBuilder& b) {
@@ -197,7 +208,9 @@ void attention_subject(SubjectBuilder& b) {
 }  // namespace
 
 void add_layer_subjects(std::vector<GradientSubject>& subjects) {
-  const GradientSubject all[] = {{"matmul", matmul_subject},
+  const GradientSubject all[] = {{"matmul", matmul_subject<false>},
+                                 {"add_matmul", matmul_subject<true>},
+                                 {"lstm_step", lstm_step_subject},
                                  {"matmul_over_rows", matmul_over_rows_subject},
                                  {"bias_add", bias_add_subject},
                                  {"conv2d", convolution_subject<2, conv2d, false>},

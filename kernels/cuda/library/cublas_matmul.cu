@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "device/cuda/cuda_device.h"
 #include "graph/nodes/convolution.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/library/choice.h"
 #include "kernels/cuda/library/gemm.h"
 #include "kernels/cuda/library/library_kernels.h"
@@ -212,14 +213,14 @@ class CublasProduct {
     return candidate;
   }
 
-  bool launch(const Candidate& candidate, const KernelArguments& arguments) const {
-    const float one = 1, zero = 0;
+  bool launch(const Candidate& candidate, const KernelArguments& arguments, bool adds = false) const {
+    const float one = 1, share_of_y = adds ? 1 : 0;
     const Descriptors& d = descriptors_;
     void* y = arguments.outputs[0];
     // With a factor of zero the output is not read; where it is also the addend, both must be described alike.
     const cublasStatus_t status =
         cublasLtMatmul(handle_, d.product.get(), &one, arguments.inputs[b_], d.first.get(), arguments.inputs[a_],
-                       d.second.get(), &zero, y, d.result.get(), y, d.result.get(), &candidate.algorithm,
+                       d.second.get(), &share_of_y, y, d.result.get(), y, d.result.get(), &candidate.algorithm,
                        arguments.workspace, candidate.workspace_bytes, static_cast<cudaStream_t>(arguments.queue));
     if (is_refusal(status)) return false;
     check_cublas(status, "cublasLtMatmul");
@@ -255,16 +256,19 @@ std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
 }
 
 /// One cublasLtMatmul.
-class CublasKernel final : public Kernel {
+class CublasKernel : public Kernel {
  public:
   explicit CublasKernel(gpu::RunnableAlgorithm<CublasProduct> algorithm) : algorithm_(std::move(algorithm)) {}
 
   std::string implementation() const override { return name_of(algorithm_.candidate().algorithm); }
   std::size_t workspace_bytes() const override { return algorithm_.planned_bytes(); }
 
-  void launch(const KernelArguments& arguments) override {
+  void launch(const KernelArguments& arguments) override { multiply(arguments, false); }
+
+ protected:
+  void multiply(const KernelArguments& arguments, bool adds) {
     algorithm_.run([&](const CublasProduct& product, const CublasCandidate& candidate) {
-      return product.launch(candidate, arguments);
+      return product.launch(candidate, arguments, adds);
     });
   }
 
@@ -272,9 +276,27 @@ class CublasKernel final : public Kernel {
   gpu::RunnableAlgorithm<CublasProduct> algorithm_;
 };
 
+/// The same for y = x + a b, inputs x, a, b: x is copied to y first, unless it lies there.
+class AddedCublasKernel final : public CublasKernel {
+ public:
+  AddedCublasKernel(gpu::RunnableAlgorithm<CublasProduct> algorithm, std::size_t y_bytes)
+      : CublasKernel(std::move(algorithm)), y_bytes_(y_bytes) {}
+
+  std::vector<InPlace> in_place() const override { return {{0, 0}}; }
+  void launch(const KernelArguments& arguments) override {
+    gpu::copy_bytes(arguments.queue, arguments.outputs[0], arguments.inputs[0], y_bytes_);
+    KernelArguments factors = arguments;
+    factors.inputs = arguments.inputs.subspan(1);
+    multiply(factors, true);
+  }
+
+ private:
+  std::size_t y_bytes_;
+};
+
 /// The product of inputs `a` and `b`.
 std::unique_ptr<Kernel> make_product(const KernelRequest& request, const MatmulProblem& problem, std::size_t a = 0,
-                                     std::size_t b = 1) {
+                                     std::size_t b = 1, bool adds = false) {
   const std::optional<Gemm> gemm = gpu::column_gemm(problem);
   if (!gemm) return nullptr;
   auto& device = static_cast<CudaDevice&>(request.device);
@@ -283,12 +305,18 @@ std::unique_ptr<Kernel> make_product(const KernelRequest& request, const MatmulP
   std::string text = problem_of(*gemm, numbers, device);
   const auto choice = gpu::choose_algorithm(request, text, product);
   if (!choice) return nullptr;
-  return std::make_unique<CublasKernel>(
-      gpu::RunnableAlgorithm<CublasProduct>(std::move(text), std::move(product), *choice));
+  gpu::RunnableAlgorithm<CublasProduct> algorithm(std::move(text), std::move(product), *choice);
+  if (adds) return std::make_unique<AddedCublasKernel>(std::move(algorithm), request.outputs[0].bytes());
+  return std::make_unique<CublasKernel>(std::move(algorithm));
 }
 
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
   return make_product(request, matmul_problem(request));
+}
+std::unique_ptr<Kernel> make_added(const KernelRequest& request) {
+  KernelRequest of_factors = request;
+  of_factors.inputs.erase(of_factors.inputs.begin());
+  return make_product(of_factors, matmul_problem(request), 0, 1, true);
 }
 std::unique_ptr<Kernel> make_over_rows(const KernelRequest& request) {
   return make_product(request, matmul_over_rows_problem(request));
@@ -316,6 +344,7 @@ std::unique_ptr<Kernel> make_pointwise_backward_filter(const KernelRequest& requ
 
 void add_cublas_kernels(KernelRegistry& registry) {
   registry.add("matmul", make_matmul, Bf16::native);
+  registry.add("add_matmul", make_added, Bf16::native);
   registry.add("matmul_over_rows", make_over_rows, Bf16::native);
   for (const char* rank : {"2d", "3d"}) {
     registry.add(text_of("conv", rank), make_pointwise, Bf16::native);
