@@ -24,9 +24,16 @@ namespace sectionflow {
 namespace {
 
 void check_recurrent_lm(const RecurrentLmOptions& o) {
-  SF_CHECK(o.layers > 0 && o.width > 0 && o.sequence > 0 && o.block_steps > 0 && o.vocabulary > 0, ArgumentError,
+  SF_CHECK(o.layers > 0 && o.width > 0 && o.sequence > 0 && o.block_steps >= 0 && o.vocabulary > 0, ArgumentError,
            "recurrent language model of ", o.layers, " layers, width ", o.width, ", sequence ", o.sequence,
-           ", blocks of ", o.block_steps, " steps, vocabulary ", o.vocabulary, "; wanted > 0 of each");
+           ", blocks of ", o.block_steps, " steps, vocabulary ", o.vocabulary,
+           "; wanted > 0 of each, or 0 steps of a block");
+}
+
+/// Blocks of fewer steps have products of fewer rows, which take longer.
+std::int64_t steps_of_block(const RecurrentLmOptions& o) {
+  constexpr std::int64_t kSteps = 16, kLeastBlocks = 3;
+  return o.block_steps > 0 ? o.block_steps : std::clamp<std::int64_t>(o.sequence / kLeastBlocks, 1, kSteps);
 }
 
 /// A stack of recurrent layers over a sequence that comes part by part.
@@ -87,7 +94,8 @@ class RecurrentLmBuilder {
 
 RecurrentLm build_recurrent_lm(Graph& graph, GraphSectionManager& manager, const RecurrentLmOptions& options) {
   check_recurrent_lm(options);
-  const std::int64_t steps = options.sequence, blocks = (steps + options.block_steps - 1) / options.block_steps;
+  const std::int64_t steps = options.sequence, of_block = steps_of_block(options);
+  const std::int64_t blocks = (steps + of_block - 1) / of_block;
   const std::vector<bool> begins = section_begins(options.cut, static_cast<int>(blocks));
   RecurrentLm net;
   net.tokens = placeholder(graph, "tokens", {kDynamic, steps}, Dtype::i32);
@@ -97,9 +105,9 @@ RecurrentLm build_recurrent_lm(Graph& graph, GraphSectionManager& manager, const
 
   SectionCutter sections(manager, options.cut);
   std::vector<Value> losses;
-  for (std::int64_t first = 0; first < steps; first += options.block_steps) {
-    if (first > 0 && begins[static_cast<std::size_t>(first / options.block_steps)]) sections.cut();
-    const std::int64_t count = std::min(options.block_steps, steps - first);
+  for (std::int64_t first = 0; first < steps; first += of_block) {
+    if (first > 0 && begins[static_cast<std::size_t>(first / of_block)]) sections.cut();
+    const std::int64_t count = std::min(of_block, steps - first);
     const float share = static_cast<float>(count) / static_cast<float>(steps);
     losses.push_back(builder.part_loss(first, count) * share);
   }

@@ -191,7 +191,7 @@ TEST(SequenceModels, RefuseOptionsThatDoNotFit) {
   EXPECT_THROW(zoo_model("vit_small", {.image = 40}).build(graph, manager), ShapeError) << "of patches of 16";
   EXPECT_THROW(zoo_model("lstm_lm", {.heads = 2}), ArgumentError);
   EXPECT_THROW(zoo_model("bert_base", {.classes = 2}), ArgumentError);
-  EXPECT_THROW(build_recurrent_lm(graph, manager, {.block_steps = 0}), ArgumentError);
+  EXPECT_THROW(build_recurrent_lm(graph, manager, {.block_steps = -1}), ArgumentError);
   EXPECT_THROW(build_recurrent_lm(graph, manager, {.sequence = 8, .block_steps = 4, .cut = {3}}), ArgumentError);
 }
 
