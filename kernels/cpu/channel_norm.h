@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/columns.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/planes.h"
 #include "kernels/formulas/batch_norm.h"
 #include "kernels/function_kernel.h"
@@ -68,13 +69,16 @@ void normalize_channels(const Loops& loops, const T* x, const float* mean, const
   const typename Loops::Values lane_means(loops, mean), lane_factors(loops, factor), lane_shifts(loops, shift);
   const float *means = lane_means.data(), *factors = lane_factors.data(), *shifts = lane_shifts.data();
   loops.for_each_run([=](auto step, std::int64_t element, std::int64_t lane, std::int64_t count) {
+    const auto normalize = [=](std::int64_t first, auto length) {
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t l = lane + i * step;
-      const float value = formulas::batch_normalized(x[element + i], means[l], factors[l], shifts[l]);
-      // NaN passes, since it is not <= 0.
-      y[element + i] = stored<T>(relu && value <= 0.0F ? 0.0F : value);
-    }
+      for (std::int64_t i = 0; i < length; ++i) {
+        const std::int64_t l = lane + (first + i) * step, at = element + first + i;
+        const float value = formulas::batch_normalized(x[at], means[l], factors[l], shifts[l]);
+        // NaN passes, since it is not <= 0.
+        y[at] = stored<T>(relu && value <= 0.0F ? 0.0F : value);
+      }
+    };
+    in_steps(0, count, normalize, x + element, y + element);
   });
 }
 

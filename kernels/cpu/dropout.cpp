@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "device/parallel.h"
 #include "kernels/cpu/copies.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/random_words.h"
 #include "kernels/formulas/random.h"
 #include "kernels/function_kernel.h"
@@ -17,11 +18,14 @@ namespace {
 /// y = x where kept, else 0. Element e reads word e % 4 of block e / 4; y may be x.
 template <class T>
 void drop_elements(const formulas::Drop& drop, const RandomAddress& address, const T* x, T* y, std::int64_t count) {
-  constexpr std::int64_t kPiece = 1024;  // elements whose words lie on the stack
-  parallel_for(count, kPiece, [=](std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t kGrain = 1024;
+  constexpr std::int64_t kPiece = 128;  // elements whose words lie on the stack
+  parallel_for(count, kGrain, [=](std::int64_t begin, std::int64_t end) {
     std::uint32_t words[kPiece];
     for (std::int64_t first = begin; first < end; first += kPiece) {
       const std::int64_t length = std::min(kPiece, end - first);
+      ask_ahead(x + first, length);
+      ask_ahead(y + first, length);
       fill_random_words_in_vectors(address, static_cast<std::uint64_t>(first) / 4, (length + 3) / 4, words);
       const formulas::Drop of = drop;  // a copy, which does not change below the loop
 #pragma omp simd

@@ -9,6 +9,7 @@
 
 #include "device/parallel.h"
 #include "kernels/cpu/broadcast_loop.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/wide_vectors.h"
 #include "kernels/function_kernel.h"
 #include "kernels/stored_element.h"
@@ -28,8 +29,11 @@ std::unique_ptr<Kernel> map_kernel_of(std::int64_t num_elements, const Function&
         parallel_for(num_elements, kParallelGrain, [&](std::int64_t begin, std::int64_t end) {
           [=](auto... x) {
             in_wide_vectors([=] {
+              const auto step = [=](std::int64_t first, auto count) {
 #pragma omp simd
-              for (std::int64_t i = begin; i < end; ++i) y[i] = function(x[i]...);
+                for (std::int64_t i = 0; i < count; ++i) y[first + i] = function(x[first + i]...);
+              };
+              in_steps(begin, end, step, x..., y);
             });
           }(inputs[k]...);
         });

@@ -6,6 +6,7 @@
 
 #include "base/shape.h"
 #include "device/parallel.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/reduce.h"
 #include "kernels/reduce_axes.h"
@@ -125,6 +126,18 @@ void ReducePlan::run(const T* x, typename Reducer::Accumulator* partials, const 
                });
 }
 
+/// Combines the lanes of rows, the upper half of those that are left with the lower one, to the first of each. All rows
+/// take a step before any takes the next, which waits for it; the widths are constants, so that a step is one
+/// operation.
+template <int kWidth, class Lanes, class Reducer>
+void combine_lanes(Lanes* rows, Lanes* end, const Reducer& reducer) {
+  for (Lanes* row = rows; row != end; ++row) {
+#pragma omp simd
+    for (int lane = 0; lane < kWidth; ++lane) (*row)[lane] = reducer.combine((*row)[lane], (*row)[lane + kWidth]);
+  }
+  if constexpr (kWidth > 1) combine_lanes<kWidth / 2>(rows, end, reducer);
+}
+
 template <class T, class Reducer>
 typename Reducer::Accumulator ReducePlan::reduce_rows(const T* x, const Task& task, const Reducer& reducer) const {
   typename Reducer::Accumulator lanes[kLanes];
@@ -144,10 +157,7 @@ typename Reducer::Accumulator ReducePlan::reduce_rows(const T* x, const Task& ta
       lanes[i - whole] = reducer.combine(lanes[i - whole], reducer.term(elements[i], task.kept));
     }
   }
-  for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {
-#pragma omp simd
-    for (std::int64_t lane = 0; lane < width; ++lane) lanes[lane] = reducer.combine(lanes[lane], lanes[lane + width]);
-  }
+  combine_lanes<kLanes / 2>(&lanes, &lanes + 1, reducer);
   return lanes[0];
 }
 
@@ -160,6 +170,7 @@ void ReducePlan::reduce_short_rows(const T* x, std::int64_t first_result, const 
   const std::int64_t length = axes_.row_length, whole = length / kLanes * kLanes;
   for (std::int64_t r = 0; r < kRowsTogether; ++r) {
     const T* elements = x + (first_result + r) * length;
+    ask_ahead<CacheLevel::second>(elements, length, 2 * kBytesAhead);
     auto& of_row = lanes[r];
     std::fill(of_row, of_row + kLanes, reducer.start());
     for (std::int64_t i = 0; i < whole; i += kLanes) {
@@ -172,14 +183,7 @@ void ReducePlan::reduce_short_rows(const T* x, std::int64_t first_result, const 
       of_row[i - whole] = reducer.combine(of_row[i - whole], reducer.term(elements[i], first_result + r));
     }
   }
-  for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {
-    for (auto& of_row : lanes) {
-#pragma omp simd
-      for (std::int64_t lane = 0; lane < width; ++lane) {
-        of_row[lane] = reducer.combine(of_row[lane], of_row[lane + width]);
-      }
-    }
-  }
+  combine_lanes<kLanes / 2>(lanes, lanes + kRowsTogether, reducer);
   for (std::int64_t r = 0; r < kRowsTogether; ++r) finish(first_result + r, lanes[r][0]);
 }
 

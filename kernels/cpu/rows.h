@@ -42,9 +42,10 @@ float row_max(const T* x, std::int64_t count) {
 }
 
 /// The sum over i in [0, count) of term(i), a float, in an order that `count` alone decides: pieces of 4096 terms are
-/// summed in 32 lanes of f32, lanes and pieces in double.
-template <class Term>
-double row_sum(std::int64_t count, const Term& term) {
+/// summed in 32 lanes of f32, lanes and pieces in double. Where the terms are in the cache, `before(i, number)` may ask
+/// for memory that is wanted after them; it is called before each so many terms.
+template <class Term, class Before>
+double row_sum(std::int64_t count, const Term& term, const Before& before) {
   constexpr std::int64_t kLanes = 32, kPiece = 4096;
   double total = 0;
   for (std::int64_t first = 0; first < count; first += kPiece) {
@@ -52,6 +53,7 @@ double row_sum(std::int64_t count, const Term& term) {
     float lanes[kLanes] = {};
     std::int64_t i = first;
     for (; i + kLanes <= end; i += kLanes) {
+      before(i, kLanes);
 #pragma omp simd
       for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
     }
@@ -59,6 +61,10 @@ double row_sum(std::int64_t count, const Term& term) {
     for (float lane : lanes) total += lane;
   }
   return total;
+}
+template <class Term>
+double row_sum(std::int64_t count, const Term& term) {
+  return row_sum(count, term, [](std::int64_t, std::int64_t) {});
 }
 
 /// `count` elements, stored in another type or in the same: bf16 is widened, f32 is rounded once.

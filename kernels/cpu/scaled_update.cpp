@@ -1,6 +1,9 @@
+#include <omp.h>
+
 #include <algorithm>
 
 #include "device/parallel.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/wide_vectors.h"
 #include "kernels/scaled_update_family.h"
 
@@ -64,6 +67,15 @@ void find_directions(const AdafactorRule<G>& rule, const Terms&, std::int64_t fi
   }
 }
 
+/// Lamb's stripes are of more tensors and less arithmetic, and are faster as hardware asks for them.
+template <class Rule>
+void ask_for_stripe(const Rule&, const float*, std::int64_t, std::int64_t) {}
+template <class G>
+void ask_for_stripe(const AdafactorRule<G>& rule, const float* variable, std::int64_t first, std::int64_t count) {
+  ask_ahead(variable + first, count);
+  ask_ahead(rule.gradient + first, count);
+}
+
 /// Of `count` elements from `first` on: of many in 16 lanes, so that no sum waits for the one before it.
 template <class G>
 double sum_of_squares(const AdafactorRule<G>& rule, std::int64_t first, std::int64_t count) {
@@ -85,16 +97,23 @@ double sum_of_squares(const AdafactorRule<G>& rule, std::int64_t first, std::int
   return sum;
 }
 
-constexpr std::int64_t kWidth = 256;  // columns together: a kilobyte of each row is worth its way from memory
+constexpr std::int64_t kMostColumns = 1024;
+/// Columns together: a stripe a thread, since memory gives long stretches of rows faster.
+std::int64_t stripe_columns(std::int64_t columns) {
+  constexpr std::int64_t kLeast = 64;
+  const std::int64_t team = omp_get_max_threads();
+  return std::clamp((columns / team + kLeast - 1) / kLeast * kLeast, kLeast, kMostColumns);
+}
 
-/// Of columns from `first` on, as many as kWidth and the matrix have.
+/// Of the `width` columns from `first` on.
 template <class G>
 void update_column_means(const AdafactorRule<G>& of, const formulas::Average& average, std::int64_t matrix,
-                         std::int64_t first) {
-  const std::int64_t width = std::min(kWidth, of.columns - first);
-  double sums[kWidth] = {};
+                         std::int64_t first, std::int64_t width) {
+  double sums[kMostColumns];
+  std::fill_n(sums, width, 0.0);
   for (std::int64_t row = matrix * of.rows; row < (matrix + 1) * of.rows; ++row) {
     const std::int64_t at = row * of.columns + first;
+    ask_for_lines(of.gradient + at + of.columns, width);  // the next row
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) sums[i] += of.square(at + i);
   }
@@ -117,12 +136,13 @@ void update_means(const AdafactorRule<G>& rule) {
       }
     });
   });
-  const std::int64_t stripes = (of.columns + kWidth - 1) / kWidth;
-  parallel_for(of.matrices * stripes, std::max<std::int64_t>(1, kParallelGrain / (of.rows * kWidth)),
+  const std::int64_t width = stripe_columns(of.columns), stripes = (of.columns + width - 1) / width;
+  parallel_for(of.matrices * stripes, std::max<std::int64_t>(1, kParallelGrain / (of.rows * width)),
                [=](std::int64_t begin, std::int64_t end) {
                  in_wide_vectors([=] {
                    for (std::int64_t stripe = begin; stripe < end; ++stripe) {
-                     update_column_means(of, average, stripe / stripes, stripe % stripes * kWidth);
+                     const std::int64_t first = stripe % stripes * width;
+                     update_column_means(of, average, stripe / stripes, first, std::min(width, of.columns - first));
                    }
                  });
                });
@@ -145,6 +165,7 @@ struct LoopScaledUpdates {
     update_means(rule);
     const typename Rule::Terms terms = rule.terms();
     for_each_stripe(update.count, [&](std::int64_t first, std::int64_t count) {
+      ask_for_stripe(rule, update.variable, first, count);
       float directions[kStripeOfDirections];
       advance_stripe(rule, terms, first, count);
       find_directions(rule, terms, first, count, directions);
@@ -156,6 +177,7 @@ struct LoopScaledUpdates {
     for (std::int64_t first = 0; first < update.count; first += kStretch) total = total + update.sums[first / kStretch];
     const formulas::ScaledDirection step = rule.step(total);
     for_each_stripe(update.count, [&](std::int64_t first, std::int64_t count) {
+      ask_for_stripe(rule, update.variable, first, count);
       float directions[kStripeOfDirections];
       find_directions(rule, terms, first, count, directions);
       const formulas::ScaledDirection taken = step;

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "device/parallel.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/formulas/scan.h"
 #include "kernels/function_kernel.h"
@@ -33,7 +34,9 @@ void sum_rows(const ScanLines& lines, const T* x, T* y, RunningSum<T> (&so_far)[
   std::copy_n(sums, kRows, so_far);
 }
 
-constexpr std::int64_t kRowsAtOnce = 4;
+/// So many sums side by side hide how long each takes; but of long rows no more than caches have places for lines that
+/// lie as far apart as rows.
+constexpr std::int64_t kRowsAtOnce = 4, kShortRowsAtOnce = 8, kShortRow = 512;
 
 /// The same of bf16, which is converted in vectors on either side of the sums.
 template <int kRows, bool kExclusive>
@@ -64,15 +67,19 @@ void sum_stored_rows(const ScanLines& lines, const T* x, T* y) {
   }
 }
 
-template <class T, bool kExclusive>
+template <class T, int kRows, bool kExclusive>
 void sum_all_rows(const ScanLines& lines, const T* x, T* y) {
-  const std::int64_t groups = (lines.outer + kRowsAtOnce - 1) / kRowsAtOnce;
-  const std::int64_t work = std::max<std::int64_t>(1, kRowsAtOnce * lines.length);
+  const std::int64_t groups = (lines.outer + kRows - 1) / kRows;
+  const std::int64_t work = std::max<std::int64_t>(1, kRows * lines.length);
   parallel_for(groups, std::max<std::int64_t>(1, kParallelGrain / work), [=](std::int64_t begin, std::int64_t end) {
-    std::int64_t row = begin * kRowsAtOnce;
-    const std::int64_t end_row = std::min(lines.outer, end * kRowsAtOnce);
-    for (; row + kRowsAtOnce <= end_row; row += kRowsAtOnce) {
-      sum_stored_rows<T, kRowsAtOnce, kExclusive>(lines, x + row * lines.length, y + row * lines.length);
+    std::int64_t row = begin * kRows;
+    const std::int64_t end_row = std::min(lines.outer, end * kRows);
+    for (; row + kRows <= end_row; row += kRows) {
+      if (lines.length <= kShortRow) {
+        ask_ahead(x + row * lines.length, work);
+        ask_ahead(y + row * lines.length, work);
+      }
+      sum_stored_rows<T, kRows, kExclusive>(lines, x + row * lines.length, y + row * lines.length);
     }
     for (; row < end_row; ++row) {
       sum_stored_rows<T, 1, kExclusive>(lines, x + row * lines.length, y + row * lines.length);
@@ -127,8 +134,10 @@ std::unique_ptr<Kernel> make_sums(const ScanLines& lines) {
       [lines](const KernelArguments& arguments) {
         const T* x = static_cast<const T*>(arguments.inputs[0]);
         T* y = static_cast<T*>(arguments.outputs[0]);
-        if (lines.inner == 1) {
-          sum_all_rows<T, kExclusive>(lines, x, y);
+        if (lines.inner == 1 && lines.length <= kShortRow) {
+          sum_all_rows<T, kShortRowsAtOnce, kExclusive>(lines, x, y);
+        } else if (lines.inner == 1) {
+          sum_all_rows<T, kRowsAtOnce, kExclusive>(lines, x, y);
         } else {
           sum_all_columns<T, kExclusive>(lines, x, y);
         }

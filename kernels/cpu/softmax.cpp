@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "graph/nodes/softmax.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/formulas/softmax.h"
 #include "kernels/function_kernel.h"
@@ -21,17 +22,28 @@ namespace {
 
 // Rows are stored as T; a result may lie over what it is made of.
 
+/// For row_sum: asks for the next row of x, which is `length` behind this one, and for this one of y.
+template <class T>
+auto asking_for_rows(const T* y, const T* x, std::int64_t length) {
+  return [=](std::int64_t i, std::int64_t number) {
+    ask_for_lines(x + length + i, number);
+    ask_for_lines(y + i, number);
+  };
+}
+
 template <class T>
 void softmax_row(T* y, const T* x, std::int64_t length) {
   const float shift = row_max(x, length);  // keeps exp finite
   if constexpr (std::is_same_v<T, float>) {
-    const double sum = row_sum(length, [=](std::int64_t i) { return y[i] = vector_math::exp(x[i] - shift); });
+    const auto power = [=](std::int64_t i) { return y[i] = vector_math::exp(x[i] - shift); };
+    const double sum = row_sum(length, power, asking_for_rows(y + length, x, length));
     const float scale = static_cast<float>(1.0 / sum);
 #pragma omp simd
     for (std::int64_t i = 0; i < length; ++i) y[i] = y[i] * scale;
   } else {
     // Powers that were stored would be rounded twice: they are taken again.
-    const double sum = row_sum(length, [=](std::int64_t i) { return vector_math::exp(x[i] - shift); });
+    const auto power = [=](std::int64_t i) { return vector_math::exp(x[i] - shift); };
+    const double sum = row_sum(length, power, asking_for_rows(y, x, length));
     const float scale = static_cast<float>(1.0 / sum);
 #pragma omp simd
     for (std::int64_t i = 0; i < length; ++i) y[i] = stored<T>(vector_math::exp(x[i] - shift) * scale);
@@ -41,7 +53,8 @@ void softmax_row(T* y, const T* x, std::int64_t length) {
 template <class T>
 void log_softmax_row(T* y, const T* x, std::int64_t length) {
   const float shift = row_max(x, length);
-  const double sum = row_sum(length, [=](std::int64_t i) { return vector_math::exp(x[i] - shift); });
+  const auto power = [=](std::int64_t i) { return vector_math::exp(x[i] - shift); };
+  const double sum = row_sum(length, power, asking_for_rows(y, x, length));
   const float log_sum = static_cast<float>(std::log(sum));
 #pragma omp simd
   for (std::int64_t i = 0; i < length; ++i) y[i] = stored<T>((x[i] - shift) - log_sum);

@@ -7,6 +7,7 @@
 #include "device/parallel.h"
 #include "kernels/cpu/copies.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/wide_vectors.h"
 #include "kernels/elementwise_family.h"
 #include "kernels/function_kernel.h"
@@ -29,12 +30,17 @@ void turn_stripe(const T* x, T* y, std::int64_t count) {
   constexpr OfStored<T, Near> near{};
   // As bits, of which those of NaN are more than those of any number.
   std::int32_t most = 0;
-#pragma omp simd reduction(max : most)
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<std::int32_t>(vector_math::magnitude(static_cast<float>(x[i])));
-    most = most < bits ? bits : most;
-    y[i] = near(x[i]);
-  }
+  const auto step = [=, &most](std::int64_t first, auto length) {
+    std::int32_t so_far = most;
+#pragma omp simd reduction(max : so_far)
+    for (std::int64_t i = 0; i < length; ++i) {
+      const auto bits = std::bit_cast<std::int32_t>(vector_math::magnitude(static_cast<float>(x[first + i])));
+      so_far = so_far < bits ? bits : so_far;
+      y[first + i] = near(x[first + i]);
+    }
+    most = so_far;
+  };
+  in_steps(0, count, step, x, y);
   if (most < std::bit_cast<std::int32_t>(vector_math::kNear)) return;
   if (most < std::bit_cast<std::int32_t>(vector_math::kFar)) {
     map_stripe(BelowFar(), x, y, count);
