@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "autodiff/gradients.h"
 #include "graph/nodes/indexing.h"
@@ -81,8 +82,9 @@ std::vector<OpCase> scatter_cases() {
       cases.push_back(scatter_case(kind + name, x, indices, is_sum));
     }
     cases.push_back(scatter_case(kind + "by_i64", {40, 8}, {101}, is_sum, Dtype::i64));
-    cases.push_back(narrow(cases[cases.size() - 7]));
-    cases.push_back(narrow(cases[cases.size() - 3]));
+    cases.push_back(scatter_case(kind + "again_by_i64", {6, 8}, {101}, is_sum, Dtype::i64));
+    cases.push_back(narrow(cases[cases.size() - 8]));
+    cases.push_back(narrow(cases[cases.size() - 4]));
   }
   cases.push_back(scatter_case("add_many", {1009, 12}, {3001}, true));
   return cases;
@@ -103,6 +105,34 @@ TEST(ScatterExactly, RowsAreAddedToWhatIsThereInTheOrderOfTheIndices) {
   for (const int threads : {1, 2, 7}) {
     EXPECT_EQ(doubles_of(run_kernels({scatter_add(x, indices, updates)}, {}, {.threads = threads})[0]),
               (Doubles{0, 1}));
+  }
+}
+
+// Rows that are named again and again are taken in the order of their places: by columns of few, by rows of many.
+TEST(ScatterExactly, RowsNamedAgainAndAgainAreAddedInTheOrderOfTheIndices) {
+  for (const std::int64_t num_rows : {3, 70}) {
+    for (const std::int64_t length : {1, 130, 530}) {
+      const std::int64_t count = 7 * num_rows;
+      HostTensor indices(Dtype::i32, {count}), updates(Dtype::f32, {count, length}),
+          sums(Dtype::f32, {num_rows, length});
+      for (std::int64_t n = 0; n < count; ++n) {
+        // Half of them name row 1; -1 and num_rows are no rows.
+        const std::int64_t row = n % 2 == 0 ? 1 : n * n % (num_rows + 2) - 1;
+        indices.values<std::int32_t>()[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(row);
+        for (std::int64_t c = 0; c < length; ++c) {
+          const auto at = static_cast<std::size_t>(n * length + c);
+          updates.values<float>()[at] = std::sin(static_cast<float>(at)) * (n % 3 == 0 ? 1e6F : 1.0F);
+          if (row < 0 || row >= num_rows) continue;
+          sums.values<float>()[static_cast<std::size_t>(row * length + c)] += updates.values<float>()[at];
+        }
+      }
+      Graph graph;
+      const Value x = fill(graph, {num_rows, length}, 0);
+      const Value y = scatter_add(x, constant(graph, std::move(indices)), constant(graph, std::move(updates)));
+      for (const int threads : {1, 2, 5}) {
+        EXPECT_TRUE(bitwise_equal(run_kernels({y}, {}, {.threads = threads})[0], sums)) << num_rows << " x " << length;
+      }
+    }
   }
 }
 
