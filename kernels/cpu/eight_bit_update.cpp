@@ -1,13 +1,13 @@
 #include "graph/ops/eight_bit_update.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 
 #include "device/parallel.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/eight_bit_update.h"
 #include "kernels/formulas/update.h"
@@ -18,30 +18,21 @@
 namespace sectionflow {
 namespace {
 
-/// What each code stands for.
-template <class Code>
-const std::array<float, 256>& decoded_bytes() {
-  static const std::array<float, 256> all = [] {
-    std::array<float, 256> table{};
-    for (int code = 0; code < 256; ++code) table[static_cast<std::size_t>(code)] = Code::decoded(code);
-    return table;
-  }();
-  return all;
-}
-
 /// A slot in blocks, and a block of it in f32.
 template <class Code>
 class CodedSlot {
  public:
   CodedSlot(void* codes, void* scales)
-      : codes_(static_cast<std::uint8_t*>(codes)),
-        scales_(static_cast<float*>(scales)),
-        table_(decoded_bytes<Code>()) {}
+      : codes_(static_cast<std::uint8_t*>(codes)), scales_(static_cast<float*>(scales)) {}
 
   void decode(std::int64_t block, std::int64_t count, float* x) const {
     const std::uint8_t* codes = codes_ + block * kSlotBlock;
+    ask_ahead(codes, count);
     const float scale = scales_[block];
-    for (std::int64_t i = 0; i < count; ++i) x[i] = scale * table_[codes[i]];
+    std::int32_t wide[kSlotBlock];
+    std::copy_n(codes, count, wide);
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) x[i] = scale * Code::decoded(wide[i]);
   }
   /// x [kSlotBlock]: zeros behind the first `count`.
   void encode(std::int64_t block, std::int64_t count, const float* x) const {
@@ -60,7 +51,6 @@ class CodedSlot {
  private:
   std::uint8_t* codes_;
   float* scales_;
-  const std::array<float, 256>& table_;
 };
 
 /// Inputs: variable, m_codes, m_scales, root_codes, root_scales, gradient, learning_rate, steps.
@@ -78,6 +68,8 @@ void update_by_bytes(const KernelArguments& arguments, const Options& options, s
     in_wide_vectors([&] {
       for (std::int64_t block = begin; block < end; ++block) {
         const std::int64_t start = block * kSlotBlock, count = std::min(kSlotBlock, num_elements - start);
+        ask_ahead(all + start, count);
+        ask_ahead(slopes + start, count);
         float m[kSlotBlock] = {}, root[kSlotBlock] = {};
         m_slot.decode(block, count, m);
         root_slot.decode(block, count, root);

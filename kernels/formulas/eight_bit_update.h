@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/host_device.h"
+#include "kernels/vector_math.h"
 
 namespace sectionflow::formulas {
 
@@ -15,42 +16,71 @@ namespace sectionflow::formulas {
 template <int kBits>
 struct DynamicCode {
   static constexpr int kDecades = kBits;
-  static constexpr int kHighest = 1 << (kBits - 1);  // n of the largest numbers
 
-  /// A step to the code of x, from n = kHighest on: to the decade below, if x lies there. By whole numbers, since
-  /// compilers make branches of what chooses between factors, and loops of branches do not become vectors.
-  SF_HOST_DEVICE static void descend(float& x, int& n) {
-    const int is_below = static_cast<int>(x <= 0.1F);
-    x *= static_cast<float>(1 + 9 * is_below);
-    n >>= is_below;
-  }
-  /// The code, after as many steps as there are decades below the highest.
-  SF_HOST_DEVICE static int code_at(float x, int n) {
-    const float first = static_cast<float>(n);
-    const float code = first - 0.5F + (x - 0.1F) * (first * kCodesOfADecade);
+  /// The code of the number nearest to x; of what is no number from 0 to 1, some code.
+  SF_HOST_DEVICE static int encoded(float x) {
+    constexpr Line kHighest = kLine<0>;
+    Line line{kHighest.slope, kHighest.at_zero};
+    descend<1>(x, line);
+    const float code = x * line.slope + line.at_zero;
     const float positive = code >= 0.0F ? code : 0.0F;  // 0 for NaN too
     return static_cast<int>(positive < kLargest ? positive : kLargest);
   }
-  /// The code of the number nearest to x; of what is no number from 0 to 1, some code.
-  SF_HOST_DEVICE static int encoded(float x) {
-    int n = kHighest;
-    for (int decade = 1; decade < kDecades; ++decade) descend(x, n);
-    return code_at(x, n);
-  }
   SF_HOST_DEVICE static float decoded(int code) {
-    int n = kHighest;
+    const auto number = static_cast<float>(code);
+    // Its power of two is n, and so (j + 1) / n has all its digits.
+    const std::uint32_t n = std::bit_cast<std::uint32_t>(number) & 0x7F800000U;
+    const float place = ((number + 1.0F) - std::bit_cast<float>(n)) * std::bit_cast<float>(0x7F000000U - n);
     float scale = 1;
-    for (int decade = 1; decade < kDecades; ++decade) {
-      const bool is_below = code < n;
-      scale = is_below ? scale / 10.0F : scale;
-      n = is_below ? n / 2 : n;
-    }
-    return code == 0 ? 0.0F : scale * (0.1F + 0.9F * static_cast<float>(code - n + 1) / static_cast<float>(n));
+    descend_scale<1>(number, scale);
+    return vector_math::select(number == 0.0F, 0.0F, scale * (0.1F + 0.9F * place));
   }
 
  private:
-  static constexpr float kCodesOfADecade = 1 / 0.9F;  // times n, a power of two, it is n / 0.9 to the last bit
   static constexpr float kLargest = static_cast<float>((1 << kBits) - 1);
+
+  /// n of the kDecade-th decade below the largest numbers, and the power of ten, as floats rounded at each step.
+  template <int kDecade>
+  static constexpr float kFirst = static_cast<float>(1 << (kBits - 1 - kDecade));
+  static constexpr float scale_of(int decade) {
+    float scale = 1;
+    for (; decade > 0; --decade) scale /= 10.0F;
+    return scale;
+  }
+  template <int kDecade>
+  static constexpr float kScale = scale_of(kDecade);
+
+  /// The codes of a decade's numbers, a half behind the point: n - 1/2 + n (x / s - 0.1) / 0.9.
+  struct Line {
+    float slope, at_zero;
+  };
+  template <int kDecade>
+  static constexpr Line kLine{static_cast<float>(kFirst<kDecade> / 0.9 / static_cast<double>(kScale<kDecade>)),
+                              static_cast<float>(kFirst<kDecade>*(8 / 9.0) - 0.5)};
+
+  // By selects, each of which takes two instructions; branches would keep loops out of vectors.
+
+  /// The line of the decade of x, from that of a larger one on.
+  template <int kDecade>
+  SF_HOST_DEVICE static void descend(float x, Line& line) {
+    if constexpr (kDecade < kDecades) {
+      constexpr float kEnd = kScale<kDecade>;
+      constexpr Line kLower = kLine<kDecade>;
+      const bool is_below = x <= kEnd;
+      line.slope = vector_math::select(is_below, kLower.slope, line.slope);
+      line.at_zero = vector_math::select(is_below, kLower.at_zero, line.at_zero);
+      descend<kDecade + 1>(x, line);
+    }
+  }
+  /// The power of ten of a code's decade likewise.
+  template <int kDecade>
+  SF_HOST_DEVICE static void descend_scale(float code, float& scale) {
+    if constexpr (kDecade < kDecades) {
+      constexpr float kAbove = kFirst<kDecade - 1>, kLower = kScale<kDecade>;
+      scale = vector_math::select(code < kAbove, kLower, scale);
+      descend_scale<kDecade + 1>(code, scale);
+    }
+  }
 };
 
 /// A slot of averages, x from -1 to 1: the highest bit is the sign.
@@ -59,8 +89,8 @@ struct SignedCode {
   /// The code of x, from that of the magnitude of its quotient.
   SF_HOST_DEVICE static int finished(int code, float x) { return code + (x < 0.0F ? 128 : 0); }
   SF_HOST_DEVICE static float decoded(int code) {
-    const float magnitude = Magnitude::decoded(code % 128);
-    return code < 128 ? magnitude : -magnitude;
+    const auto magnitude = std::bit_cast<std::uint32_t>(Magnitude::decoded(code & 127));
+    return std::bit_cast<float>(magnitude | (static_cast<std::uint32_t>(code & 128) << 24));
   }
 };
 
