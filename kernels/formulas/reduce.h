@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/host_device.h"
+#include "kernels/vector_math.h"
 
 /// What reductions do with elements, shared by every device. A reducer has the type `Accumulator` and the functions
 /// `start()`, `term(x, result)` and `combine(accumulator, accumulator or term)`. The formulas behind them follow.
@@ -23,10 +24,10 @@ struct MaxReducer {
   using Accumulator = float;
   SF_HOST_DEVICE static float start() { return -std::numeric_limits<float>::infinity(); }
   SF_HOST_DEVICE static float term(float x, std::int64_t) { return x; }
-  // One comparison by one: a branch on both would keep loops out of vectors.
+  // One comparison by one, since a branch on both would keep loops out of vectors; and by bits, since an operation that
+  // takes the larger gives other zeros than a comparison where denormal numbers count as zero.
   SF_HOST_DEVICE static float combine(float a, float b) {
-    const float larger = b > a ? b : a;
-    return b != b ? b : larger;
+    return vector_math::select(b != b, b, vector_math::select(b > a, b, a));
   }
 };
 
@@ -36,8 +37,7 @@ struct MinReducer {
   SF_HOST_DEVICE static float start() { return std::numeric_limits<float>::infinity(); }
   SF_HOST_DEVICE static float term(float x, std::int64_t) { return x; }
   SF_HOST_DEVICE static float combine(float a, float b) {
-    const float smaller = b < a ? b : a;
-    return b != b ? b : smaller;
+    return vector_math::select(b != b, b, vector_math::select(b < a, b, a));
   }
 };
 
