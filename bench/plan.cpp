@@ -2,12 +2,10 @@
 // fits a budget; how far that is from the best, at most; and such graphs, generated.
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "base/nearest.h"
 #include "bench/named_paths.h"
 #include "bench/program.h"
+#include "bench/rates.h"
 #include "bench/zoo_arguments.h"
 #include "examples/models/command_line.h"
 #include "fit/make_problem.h"
@@ -78,15 +77,6 @@ Subject subject_of(const Arguments& arguments) {
   return subject;
 }
 
-/// A number of at least 0 at the beginning of a text, and what stands behind it. Throws: ArgumentError naming `option`.
-std::pair<double, std::string> number_and_unit(const std::string& option, const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  SF_CHECK(error == std::errc() && std::isfinite(number) && number >= 0, ArgumentError, option, " ", text,
-           " does not begin with a number of at least 0");
-  return {number, std::string(end, text.data() + text.size())};
-}
-
 /// "50%" of the peak of the default order, or a size: of a model in bytes, of an instance in its own unit.
 std::int64_t budget_of(const Arguments& arguments, std::int64_t peak) {
   const std::string& text = arguments.budget;
@@ -113,14 +103,7 @@ std::int64_t budget_of(const Arguments& arguments, std::int64_t peak) {
 /// "50GB/s", or a number of the instance's sizes in its unit of time.
 Link link_of(const std::string& text) {
   if (text.empty()) return {};
-  static const std::map<std::string, double> units = {{"", 1},           {"B/s", 1},       {"kB/s", 1e3},
-                                                      {"MB/s", 1e6},     {"GB/s", 1e9},    {"KiB/s", 0x1p10},
-                                                      {"MiB/s", 0x1p20}, {"GiB/s", 0x1p30}};
-  const auto [number, unit] = number_and_unit("--link", text);
-  const auto said = units.find(unit), found = said != units.end() ? said : units.find(unit + "/s");
-  SF_CHECK(found != units.end() && number > 0, ArgumentError, "--link ", text,
-           ": wanted a rate as in 50GB/s, 500MiB/s or 1000 (B/s)");
-  return {number * found->second, 0};
+  return {rate_named("--link", text), 0};
 }
 
 Json json_of(const Plan& plan, const Subject& subject) {

@@ -108,7 +108,7 @@ Bert build_bert(Graph& graph, GraphSectionManager& manager, const BertOptions& o
   net.loss = weighted_mean(cross_entropy(net.logits, labels), label_weights(labels));
   sections.end();
 
-  manager.add_training_ops(options.optimizer, net.loss);
+  manager.add_training_ops(options.optimizer, net.loss, {.ranks = options.ranks});
   manager.prepare_training();
   return net;
 }

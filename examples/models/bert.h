@@ -22,6 +22,7 @@ struct BertOptions {
   /// Natural blocks are the layers; the embedding goes with the first, the decoder with the last.
   Cut cut{};
   Optimizer optimizer = Adam{.learning_rate = 1e-4};
+  int ranks = 1;  ///< that train together: TrainingOptions::ranks
 };
 
 struct Bert {

@@ -112,7 +112,7 @@ Gpt build_gpt(Graph& graph, GraphSectionManager& manager, const GptOptions& opti
   sections.end();
 
   const std::vector<ParameterGroup> all = {{.optimizer = options.optimizer}};
-  manager.add_training_ops(options.groups.empty() ? all : options.groups, net.loss);
+  manager.add_training_ops(options.groups.empty() ? all : options.groups, net.loss, {.ranks = options.ranks});
   manager.prepare_training();
   return net;
 }

@@ -23,6 +23,7 @@ struct GptOptions {
   /// Where there are any, in the place of the optimiser; blocks are "block/*", "block_1/*" and so on.
   std::vector<ParameterGroup> groups{};
   Dtype precision = Dtype::f32;  ///< bf16: of activations and products, as MixedPrecision says
+  int ranks = 1;                 ///< that train together: TrainingOptions::ranks
 };
 
 struct Gpt {

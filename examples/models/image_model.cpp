@@ -53,7 +53,7 @@ ImageModel build_image_model(Graph& graph, GraphSectionManager& manager, const I
   model.loss = mean_cross_entropy(model.logits, model.labels);
   for (const Value& loss : auxiliary_losses) model.loss = model.loss + loss;
   sections.end();
-  manager.add_training_ops(options.optimizer, model.loss);
+  manager.add_training_ops(options.optimizer, model.loss, {.ranks = options.ranks});
   manager.prepare_training();
   return model;
 }

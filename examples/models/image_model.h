@@ -29,6 +29,7 @@ struct ImageModelOptions {
   std::vector<AuxiliaryHead> auxiliary_heads{};
   Cut cut{};
   Optimizer optimizer = Sgd{};
+  int ranks = 1;  ///< that train together: TrainingOptions::ranks
 };
 
 struct ImageModel {

@@ -69,7 +69,7 @@ Llama build_llama(Graph& graph, GraphSectionManager& manager, const LlamaOptions
   net.loss = mean(softmax_cross_entropy(net.logits, reshape(net.targets, {-1})));
   sections.end();
 
-  manager.add_training_ops(options.optimizer, net.loss);
+  manager.add_training_ops(options.optimizer, net.loss, {.ranks = options.ranks});
   manager.prepare_training();
   return net;
 }

@@ -20,6 +20,7 @@ struct LlamaOptions {
   /// Natural blocks are the layers; the embedding goes with the first, the head with the last.
   Cut cut{};
   Optimizer optimizer = Adam{.learning_rate = 4e-4};
+  int ranks = 1;  ///< that train together: TrainingOptions::ranks
 };
 
 struct Llama {

@@ -87,7 +87,7 @@ MnistResnet build_mnist_resnet(Graph& graph, GraphSectionManager& manager, const
   sections.end();
 
   net.accuracy = mean(cast(equal(argmax(net.logits), net.labels), Dtype::f32));
-  manager.add_training_ops(options.optimizer, net.loss, {.verbose = options.verbose});
+  manager.add_training_ops(options.optimizer, net.loss, {.ranks = options.ranks, .verbose = options.verbose});
   manager.prepare_training();
   return net;
 }

@@ -14,6 +14,7 @@ struct MnistResnetOptions {
   float decay = 0.999F;          ///< of the moving averages
   Dtype precision = Dtype::f32;  ///< bf16: of activations and products, as MixedPrecision says
   bool verbose = false;          ///< log the passes
+  int ranks = 1;                 ///< that train together: TrainingOptions::ranks
 };
 
 struct MnistResnet {

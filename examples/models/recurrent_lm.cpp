@@ -114,7 +114,7 @@ RecurrentLm build_recurrent_lm(Graph& graph, GraphSectionManager& manager, const
   net.loss = add_n(losses);
   sections.end();
 
-  manager.add_training_ops(options.optimizer, net.loss);
+  manager.add_training_ops(options.optimizer, net.loss, {.ranks = options.ranks});
   manager.prepare_training();
   return net;
 }

@@ -23,6 +23,7 @@ struct RecurrentLmOptions {
   /// the one before has given.
   Cut cut{};
   Optimizer optimizer = Adam{.learning_rate = 1e-3};
+  int ranks = 1;  ///< that train together: TrainingOptions::ranks
 };
 
 struct RecurrentLm {

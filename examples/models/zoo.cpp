@@ -45,8 +45,11 @@ ZooModel mnist_resnet(const std::string& name, const ZooOptions& options) {
   refuse(name, {{"image", options.image}, {"classes", options.classes}, {"width", options.width}});
   refuse_text_options(name, options);
   return {[options](Graph& graph, GraphSectionManager& manager) {
-            return trainable_mnist_resnet(
-                graph, manager, {.cut = options.cut, .optimizer = options.optimizer, .precision = options.precision});
+            return trainable_mnist_resnet(graph, manager,
+                                          {.cut = options.cut,
+                                           .optimizer = options.optimizer,
+                                           .precision = options.precision,
+                                           .ranks = options.ranks});
           },
           [](const BatchAddress& address) {
             return synthetic_images({28, 28, 1}, 10, address);
@@ -60,7 +63,8 @@ std::int64_t or_own(std::int64_t given, std::int64_t own) {
 
 ZooModel classifier(const ZooOptions& options, const ImageNetwork& network, std::vector<std::int64_t> image,
                     std::int64_t classes) {
-  const ImageModelOptions model{.image = image, .cut = options.cut, .optimizer = options.optimizer};
+  const ImageModelOptions model{
+      .image = image, .cut = options.cut, .optimizer = options.optimizer, .ranks = options.ranks};
   return {
       [=](Graph& graph, GraphSectionManager& manager) { return trainable_image_model(graph, manager, network, model); },
       [=](const BatchAddress& address) { return synthetic_images(image, classes, address); }};
@@ -159,8 +163,11 @@ ZooModel unet_model(const std::string& name, const ZooOptions& options) {
             .classes = classes,
             .width = or_own(options.width, own.width),
             .up_sampling = name == "unet_resize" ? UpSampling::resize : UpSampling::transposed_convolution});
-  const ImageModelOptions model{
-      .image = image, .labels_per_pixel = true, .cut = options.cut, .optimizer = options.optimizer};
+  const ImageModelOptions model{.image = image,
+                                .labels_per_pixel = true,
+                                .cut = options.cut,
+                                .optimizer = options.optimizer,
+                                .ranks = options.ranks};
   return {
       [=](Graph& graph, GraphSectionManager& manager) { return trainable_image_model(graph, manager, network, model); },
       [=](const BatchAddress& address) { return synthetic_pixels(image, classes, address); }};
@@ -168,7 +175,8 @@ ZooModel unet_model(const std::string& name, const ZooOptions& options) {
 
 ZooModel gpt_model(const std::string& name, const ZooOptions& options) {
   refuse(name, {{"image", options.image}, {"classes", options.classes}});
-  GptOptions gpt{.cut = options.cut, .optimizer = options.optimizer, .precision = options.precision};
+  GptOptions gpt{
+      .cut = options.cut, .optimizer = options.optimizer, .precision = options.precision, .ranks = options.ranks};
   gpt.layers = static_cast<int>(or_own(options.layers, gpt.layers));
   gpt.width = or_own(options.width, gpt.width);
   gpt.heads = or_own(options.heads, gpt.heads);
@@ -200,7 +208,7 @@ ZooModel vit_model(const std::string& name, const ZooOptions& options) {
 
 ZooModel bert_model(const std::string& name, const ZooOptions& options) {
   refuse(name, {{"image", options.image}, {"classes", options.classes}});
-  BertOptions bert{.pairs = false, .cut = options.cut, .optimizer = options.optimizer};
+  BertOptions bert{.pairs = false, .cut = options.cut, .optimizer = options.optimizer, .ranks = options.ranks};
   bert.layers = static_cast<int>(or_own(options.layers, bert.layers));
   bert.width = or_own(options.width, bert.width);
   bert.heads = or_own(options.heads, bert.heads);
@@ -222,7 +230,7 @@ ZooModel bert_model(const std::string& name, const ZooOptions& options) {
 
 ZooModel llama_model(const std::string& name, const ZooOptions& options) {
   refuse(name, {{"image", options.image}, {"classes", options.classes}});
-  LlamaOptions llama{.cut = options.cut, .optimizer = options.optimizer};
+  LlamaOptions llama{.cut = options.cut, .optimizer = options.optimizer, .ranks = options.ranks};
   llama.layers = static_cast<int>(or_own(options.layers, llama.layers));
   // Other sizes have the proportions of its own: gated units by the width, keys and values by the heads.
   llama.hidden = llama.hidden * or_own(options.width, llama.width) / llama.width;
@@ -246,7 +254,8 @@ ZooModel recurrent_lm_model(const std::string& name, const ZooOptions& options) 
   refuse(name, {{"image", options.image}, {"classes", options.classes}, {"heads", options.heads}});
   RecurrentLmOptions lm{.cell = name == "gru_lm" ? RecurrentCell::gru : RecurrentCell::lstm,
                         .cut = options.cut,
-                        .optimizer = options.optimizer};
+                        .optimizer = options.optimizer,
+                        .ranks = options.ranks};
   lm.layers = static_cast<int>(or_own(options.layers, lm.layers));
   lm.width = or_own(options.width, lm.width);
   lm.sequence = or_own(options.sequence, lm.sequence);

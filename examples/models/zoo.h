@@ -24,6 +24,7 @@ struct ZooOptions {
   std::int64_t vocabulary = 0;   ///< different tokens
   Dtype precision = Dtype::f32;  ///< bf16: of activations and products, as MixedPrecision says
   bool dropout = true;           ///< false: at a rate of 0, as where random numbers are not another's
+  int ranks = 1;                 ///< that train together: TrainingOptions::ranks
 };
 
 /// A model to be trained by any strategy, and data for it.
