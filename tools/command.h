@@ -20,6 +20,7 @@ void add_inspect_command(CLI::App& program, RunCommand& run);
 void add_convert_command(CLI::App& program, RunCommand& run);
 void add_predict_command(CLI::App& program, RunCommand& run);
 void add_train_command(CLI::App& program, RunCommand& run);
+void add_scale_command(CLI::App& program, RunCommand& run);
 
 /// Reads the command line and runs the sub-command that it names. What is not understood goes to the error stream with
 /// the nearest name that there is, and so does an error of ours: exit status 2.

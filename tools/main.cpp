@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   add_plan_command(program, run);
   add_compare_command(program, run);
   add_train_command(program, run);
+  add_scale_command(program, run);
   add_inspect_command(program, run);
   add_convert_command(program, run);
   add_predict_command(program, run);

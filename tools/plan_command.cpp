@@ -248,6 +248,11 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
   app->add_option("--strategy", arguments->strategy,
                   joined(strategy_forms()) + "; N: 1, 2, 4, ... or blocks, of a graph: file")
       ->capture_default_str();
+  app->add_option("--ranks", subject.zoo.options.ranks,
+                  "of a model: of the step of each of so many ranks that train together; plans are alike from 2 on but "
+                  "for the scratch of sums")
+      ->check(number_argument(1, 1 << 20))
+      ->capture_default_str();
   add_session_arguments(*app, arguments->session, "budget");
   app->add_option("--profile", arguments->profile, "a file with this machine's speeds; a nominal machine's if absent")
       ->check(not_empty());

@@ -197,6 +197,9 @@ PlanSubject graph_subject(const SubjectArguments& arguments) {
 PlanSubject plan_subject(const SubjectArguments& arguments) {
   SF_CHECK(!arguments.metrics || arguments.graph_file.empty(), ArgumentError,
            "--metrics is of models, and this is a graph of a file", hint("say what is to be computed: --fetch NAME"));
+  SF_CHECK(arguments.zoo.options.ranks == 1 || arguments.graph_file.empty(), ArgumentError,
+           "--ranks is of models, and this is a graph of a file, which says itself how many ranks train",
+           hint("leave it out"));
   if (!arguments.graph_file.empty()) return graph_subject(arguments);
   const char* const of_graphs = !arguments.shapes.empty()  ? "--shape"
                                 : !arguments.flags.empty() ? "--flag"

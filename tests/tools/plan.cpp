@@ -24,7 +24,7 @@ const std::string kSmall = " --model mnist_cnn --width 4 --batch 8 --threads 1";
 TEST(Commands, EachAnswersHelpAndDoesNothingElse) {
   EXPECT_THAT(run_tool("--help").text,
               AllOf(HasSubstr("plan"), HasSubstr("compare"), HasSubstr("train"), HasSubstr("inspect")));
-  for (const std::string command : {"plan", "compare", "train", "inspect", "convert"}) {
+  for (const std::string command : {"plan", "compare", "train", "scale", "inspect", "convert"}) {
     const Outcome outcome = run_tool(command + " --help");
     EXPECT_EQ(outcome.status, 0);
     EXPECT_THAT(outcome.text, AllOf(HasSubstr("--json"), HasSubstr("Usage: sectionflow " + command))) << command;
@@ -38,7 +38,7 @@ TEST(Commands, WordsThatAreNoneAreRefusedWithTheNearest) {
   expect_refused("plan --bacth=3", HasSubstr("did you mean '--batch'?"));
   expect_refused("plan --replan", HasSubstr("'--replan' is an option of 'train'\n"));
   expect_refused("train --save-plan=x", HasSubstr("'--save-plan' is an option of 'plan'\n"));
-  expect_refused("inspect --profile x", HasSubstr("'--profile' is an option of 'plan', 'compare' and 'train'\n"));
+  expect_refused("inspect --profile x", HasSubstr("'--profile' is an option of 'plan', 'compare', 'train' and 'scale'\n"));
   expect_refused("explain", HasSubstr("'explain' is no sub-command; 'plan --explain' does that"));
   expect_refused("predict", HasSubstr("'predict' is no sub-command; 'plan' does that"));
   expect_refused("inspect a b", HasSubstr("'b' is no argument that is wanted"));
