@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "graph/nodes/shards.h"
 #include "graph/nodes/unary.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/eight_bit_update.h"
@@ -214,6 +215,22 @@ void check_pairs(const std::vector<GradientAndVariable>& pairs, std::string_view
   }
 }
 
+void check_sharded(const Optimizer& optimizer, const std::string& call) {
+  const auto refuse = [&](const char* name, const char* reason) {
+    SF_CHECK_CODE(false, ArgumentError, ErrorCode::ranks, call, ": ", name, ", ", reason,
+                  ", takes no variables that ranks hold in shards",
+                  hint("train with Adam, AdamW, Momentum, Sgd, Adagrad, RmsProp or Lion, with slots of f32; or with "
+                       "VariableDistribution::replicated"));
+  };
+  if (std::holds_alternative<Lamb>(optimizer)) refuse("Lamb", "whose step is as long as the whole variable");
+  if (std::holds_alternative<Adafactor>(optimizer)) refuse("Adafactor", "whose slots are of rows and columns");
+  const auto has_codes = [](const auto& chosen) {
+    if constexpr (requires { chosen.slots; }) return chosen.slots != SlotStorage::f32;
+    return false;
+  };
+  if (std::visit(has_codes, optimizer)) refuse("slots of 8 bits", "whose blocks have a scale each");
+}
+
 void check_optimizer(const Optimizer& optimizer, const Graph& graph, const std::string& call) {
   constexpr const char* kNames[] = {"Sgd",   "Adam", "Momentum", "Adagrad",  "RmsProp",
                                     "AdamW", "Lion", "Lamb",     "Adafactor"};
@@ -227,12 +244,31 @@ void check_optimizer(const Optimizer& optimizer, const Graph& graph, const std::
       optimizer);
 }
 
+namespace {
+
+/// Of a variable that ranks hold in shards: the rank's shard of the slot that others have whole, by the same name.
+Value new_shard_slot(Value shard, std::string_view slot, float content, int ranks) {
+  Graph& graph = shard.graph();
+  const std::string name = text_of("/", shard.name().substr(0, shard.name().rfind('/')), "/", slot);
+  const TensorType whole = whole_type(shard);
+  const Value initial = fill(graph, whole.shape, content, whole.dtype, text_of(name, "/initial_value"));
+  const Value result = shard_of_value(name, initial, ranks);
+  graph.add_to_collection(kVariables, result);
+  return result;
+}
+
+}  // namespace
+
 Value new_slot(Value variable, std::string_view slot, float content) {
   return new_slot(variable, slot, variable.type(), content);
 }
 
 Value new_slot(Value variable, std::string_view slot, const TensorType& type, float content) {
   const auto group = variable.graph().enter_group(variable.node().group());
+  if (const std::int64_t ranks = ranks_of_shard(variable); ranks > 0) {
+    SF_CHECK(type == variable.type(), InternalError, "a slot ", type.text(), " of the shard '", variable.name(), "'");
+    return new_shard_slot(variable, slot, content, static_cast<int>(ranks));
+  }
   const std::string name = text_of("/", variable.name(), "/", slot);
   const Value initial = fill(variable.graph(), type.shape, content, type.dtype, text_of(name, "/initial_value"));
   return sectionflow::variable(name, initial, {.trainable = false});

@@ -49,14 +49,18 @@ ClippedGradients clip_by_global_norm(const std::vector<GradientAndVariable>& gra
     for (const GradientAndVariable& pair : gradients) all.push_back(pair.gradient);
     check_max_norm(max_norm, "clip_by_global_norm");
     const Value norm = global_norm(all);
-    const Value scale = clip_scale(norm, max_norm);
-    ClippedGradients clipped{{}, norm};
-    for (const auto& [gradient, variable] : gradients) {
-      const auto group = graph.enter_group(variable.node().group());
-      clipped.gradients.push_back({gradient * scale, variable});
-    }
-    return clipped;
+    return ClippedGradients{clipped_to(gradients, norm, max_norm), norm};
   });
+}
+
+std::vector<GradientAndVariable> clipped_to(const std::vector<GradientAndVariable>& pairs, Value norm, float max_norm) {
+  const Value scale = clip_scale(norm, max_norm);
+  std::vector<GradientAndVariable> clipped;
+  for (const auto& [gradient, variable] : pairs) {
+    const auto group = norm.graph().enter_group(variable.node().group());
+    clipped.push_back({gradient * scale, variable});
+  }
+  return clipped;
 }
 
 }  // namespace sectionflow

@@ -9,6 +9,7 @@
 #include "autodiff/parameter_groups.h"
 #include "base/error.h"
 #include "graph/nodes/reduce.h"
+#include "graph/nodes/shards.h"
 #include "graph/nodes/update.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
@@ -27,6 +28,10 @@ void check_options_of(const UpdateOptions& options, const Graph& graph) {
   SF_CHECK_CODE(options.ranks >= 1 && options.ranks <= kMostRanks, ArgumentError, ErrorCode::ranks, kCall,
                 ": ranks is ", options.ranks, "; wanted 1 to ", kMostRanks,
                 hint("give it the size() of the sessions' communicator"));
+  SF_CHECK_CODE(
+      options.distribution == VariableDistribution::replicated || options.distribution == VariableDistribution::sharded,
+      ArgumentError, ErrorCode::ranks, kCall, ": distribution is ", static_cast<int>(options.distribution),
+      ", which is none of its values; wanted replicated or sharded");
   const bool has_updates = !graph.values(kRanks).empty() || !graph.operations(kTrainingOperations).empty();
   const int known = has_updates ? ranks_of(graph) : options.ranks;
   SF_CHECK_CODE(known == options.ranks, ArgumentError, ErrorCode::ranks, kCall, ": ranks is ", options.ranks,
@@ -52,13 +57,16 @@ class UpdateBuilder {
   Updates build(const std::vector<ParameterGroup>& groups, const std::vector<std::vector<Value>>& members,
                 Pairs gradients) {
     if (options_.ranks > 1) join_ranks();
+    if (is_sharded()) {
+      for (const auto& [gradient, variable] : gradients) shards_[variable] = shard_variable(variable, options_.ranks);
+    }
     if (options_.micro_batches > 1) {
       accumulate(gradients);
     } else if (options_.ranks > 1) {
       reduce(gradients);
     }
-    treat(gradients);
     updates_.gradients = std::move(gradients);
+    treat(updates_.gradients);
     for (std::size_t g = 0; g < groups.size(); ++g) {
       if (!groups[g].frozen && !members[g].empty()) apply(groups[g], members[g]);
     }
@@ -68,6 +76,10 @@ class UpdateBuilder {
   }
 
  private:
+  bool is_sharded() const { return options_.distribution == VariableDistribution::sharded && options_.ranks > 1; }
+  /// What a rank holds of a trained variable: all of it, or its shard.
+  Value held(Value variable) const { return is_sharded() ? shards_.at(variable) : variable; }
+
   /// One of those that happen once an update.
   void add(Operation operation) {
     graph_.add_to_collection(kTrainingOperations, operation);
@@ -97,7 +109,8 @@ class UpdateBuilder {
   void reduce(Pairs& gradients) {
     for (auto& [gradient, variable] : gradients) {
       const auto group = graph_.enter_group(variable.node().group());
-      gradient = all_reduced(gradient, options_.ranks) * part();
+      const int ranks = options_.ranks;
+      gradient = (is_sharded() ? reduced_shard(gradient, ranks) : all_reduced(gradient, ranks)) * part();
     }
   }
 
@@ -124,9 +137,10 @@ class UpdateBuilder {
     const Value last = whole(graph_, options_.micro_batches - 1, "last_of_update");
     for (auto& [gradient, variable] : gradients) {
       const auto group = graph_.enter_group(variable.node().group());
-      const Value before = new_slot(variable, "gradient_sum");
-      const Value sum = options_.ranks > 1 ? all_reduced(before, gradient, index, options_.ranks)
-                                           : accumulated(before, gradient, index);
+      const Value before = new_slot(held(variable), "gradient_sum");
+      const Value sum = is_sharded()         ? reduced_shard(before, gradient, index, options_.ranks)
+                        : options_.ranks > 1 ? all_reduced(before, gradient, index, options_.ranks)
+                                             : accumulated(before, gradient, index);
       // Of no use in the last micro-batch; to leave it out there would take another flag.
       add_accumulation(assign(before, sum));
       gradient = sum * part();
@@ -138,17 +152,22 @@ class UpdateBuilder {
     updates_.micro_batch = index;
   }
 
+  Value norm_of(const Pairs& gradients) const {
+    std::vector<Value> all;
+    std::vector<std::int64_t> elements;
+    for (const auto& [gradient, variable] : gradients) {
+      all.push_back(gradient);
+      elements.push_back(variable.shape().num_elements());
+    }
+    return is_sharded() ? norm_of_shards(std::move(all), std::move(elements), options_.ranks)
+                        : global_norm(std::move(all));
+  }
+
   /// What needs all gradients before the first update.
   void treat(Pairs& gradients) {
-    if (options_.clip_norm) {
-      ClippedGradients clipped = clip_by_global_norm(gradients, *options_.clip_norm);
-      gradients = std::move(clipped.gradients);
-      updates_.norm = clipped.norm;
-    } else if (options_.skip_non_finite) {
-      std::vector<Value> all;
-      for (const GradientAndVariable& pair : gradients) all.push_back(pair.gradient);
-      updates_.norm = global_norm(all);
-    }
+    if (!options_.clip_norm && !options_.skip_non_finite) return;
+    updates_.norm = norm_of(gradients);
+    if (options_.clip_norm) gradients = clipped_to(gradients, updates_.norm, *options_.clip_norm);
     if (!options_.skip_non_finite) return;
     // False for NaN too. No constant is infinite: value checks look at each result.
     const Value largest = constant(graph_, std::numeric_limits<float>::max(), "largest_finite");
@@ -169,9 +188,10 @@ class UpdateBuilder {
       const auto& all = updates_.gradients;
       GradientAndVariable pair =
           *std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.variable == variable; });
+      pair.variable = held(variable);
       if (decay > 0) {
         const auto section = graph_.enter_group(variable.node().group());
-        pair.gradient = pair.gradient + variable * decay;
+        pair.gradient = pair.gradient + pair.variable * decay;
       }
       pairs.push_back(pair);
     }
@@ -188,7 +208,8 @@ class UpdateBuilder {
       const auto group = graph_.enter_group(pair.variable.node().group());
       const std::string name = text_of("/", pair.variable.name(), "/average");
       const Value slot = variable(name, initial_value_of(pair.variable), {.trainable = false});
-      add(conditional_update("average_weights", {slot, pair.variable, taken}, average, conditions_));
+      const Value held_slot = is_sharded() ? shard_variable(slot, options_.ranks) : slot;
+      add(conditional_update("average_weights", {held_slot, held(pair.variable), taken}, average, conditions_));
       updates_.averages.push_back({pair.variable, slot});
     }
     count(taken, conditions_);
@@ -196,6 +217,7 @@ class UpdateBuilder {
 
   Graph& graph_;
   const UpdateOptions& options_;
+  std::map<Value, Value> shards_;  // by the variable
   UpdateConditions conditions_{};
   Updates updates_{};
   std::map<Value, Value> rates_;  // those that are fed, as all ranks have them
@@ -220,7 +242,9 @@ Updates build(Graph& graph, const std::vector<ParameterGroup>& groups, const std
               Pairs gradients, const UpdateOptions& options, Where where) {
   check_options_of(options, graph);
   for (const ParameterGroup& group : groups) {
-    if (group.optimizer) check_optimizer(*group.optimizer, graph, kCall);
+    if (!group.optimizer) continue;
+    check_optimizer(*group.optimizer, graph, kCall);
+    if (options.distribution == VariableDistribution::sharded) check_sharded(*group.optimizer, kCall);
   }
   return graph.build_at(where, [&] {
     const auto phase = graph.enter_phase(Phase::training);

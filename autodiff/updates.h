@@ -9,6 +9,7 @@
 #include "base/export.h"
 #include "graph/graph.h"
 #include "graph/ops/update.h"
+#include "graph/variable_shards.h"
 
 namespace SF_API sectionflow {
 
@@ -48,6 +49,10 @@ struct UpdateOptions {
   /// micro_batches), and moving averages take the statistics of all, one rank after the other. All variables then are
   /// those of one process with micro_batches = ranks x micro_batches, bit for bit.
   int ranks = 1;
+  /// Where ranks hold what is trained. `sharded`: each rank has room for its shard of each trained variable, slot and
+  /// average, 1 / ranks of the elements; a section's variables are gathered just before its runs and dropped behind,
+  /// and a gradient is summed where its shard is. Only with optimisers that go element by element.
+  VariableDistribution distribution = VariableDistribution::replicated;
   /// An update in which a gradient is NaN or infinite, or the norm of all is beyond f32, changes no variable, slot,
   /// step or average. Holds all gradients until the last, as clip_norm does.
   bool skip_non_finite = false;
@@ -64,7 +69,7 @@ struct AveragedVariable {
 /// A training step: its operations, and what may be fetched or read of it.
 struct Updates {
   std::vector<Operation> operations{};           ///< all: targets of Session::run for training the whole graph
-  std::vector<GradientAndVariable> gradients{};  ///< as applied, but for L2 decay: means, clipped
+  std::vector<GradientAndVariable> gradients{};  ///< as applied, but for L2 decay: means, clipped; a rank's shards
   Value norm{};                                  ///< [] f32, of all gradients before clipping; with either need for it
   Value skipped_updates{};                       ///< [] i64 variable: with skip_non_finite how many have been skipped
   Value micro_batch{};                           ///< [] i64 variable: of this update how many have been taken
@@ -77,8 +82,8 @@ struct Updates {
 /// Adds gradients of the loss and the updates by them, of `variables` (empty: of all trainable ones) in groups.
 /// Throws: as compute_gradients and apply_gradients; ArgumentError (SF-E032) for groups that overlap, leave a variable
 /// out, name none by a pattern or lack an optimiser, SF-E033 for micro_batches below 1, SF-E034 for an average's
-/// numbers, SF-E036 for ranks below 1, or other ranks than earlier updates of the graph have. The graph is then
-/// unchanged.
+/// numbers, SF-E036 for ranks below 1, other ranks than earlier updates of the graph have, or an optimiser
+/// that needs all of a variable where ranks hold shards. The graph is then unchanged.
 Updates training_updates(const std::vector<ParameterGroup>& groups, Value loss, const UpdateOptions& options = {},
                          const std::vector<Value>& variables = {}, Where where = Where::here());
 /// The same with one optimiser for all.

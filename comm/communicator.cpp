@@ -108,10 +108,11 @@ struct Communicator::State {
     carry(open, flows, kNothing);
   }
 
-  /// The chunk of this rank, added up at `chunk`.
-  template <class T>
-  void add_chunk(const OpenCall& open, const T* x, const T* start, T* chunk, std::int64_t elements, void* workspace) {
-    const Chunk own = chunk_of(elements, rank, size);
+  /// The chunk of this rank, added up at `chunk`, behind `start`, which is of that chunk alone.
+  template <class T, class ChunkOf>
+  void add_chunk(const OpenCall& open, const T* x, const T* start, T* chunk, const ChunkOf& chunk_of_rank,
+                 void* workspace) {
+    const Chunk own = chunk_of_rank(rank);
     const std::size_t own_bytes = static_cast<std::size_t>(own.end - own.begin) * sizeof(T);
     const std::size_t scratch = scratch_of_a_rank(own_bytes);
     std::vector<const T*>& sources = std::get<std::vector<const T*>>(parts);
@@ -121,7 +122,7 @@ struct Communicator::State {
       flows.push_back({.rank = other(i), .to = place, .bytes = own_bytes, .by_turns = true});
     }
     for (int i = 0; i < size - 1; ++i) {
-      const Chunk theirs = chunk_of(elements, other(i), size);
+      const Chunk theirs = chunk_of_rank(other(i));
       flows.push_back({.rank = other(i),
                        .from = bytes_at(x + theirs.begin),
                        .bytes = static_cast<std::size_t>(theirs.end - theirs.begin) * sizeof(T)});
@@ -136,7 +137,7 @@ struct Communicator::State {
       }
       sources[static_cast<std::size_t>(rank)] = x + first;
       const auto count = static_cast<std::int64_t>(std::min(kPieceBytes, own_bytes - offset * sizeof(T)) / sizeof(T));
-      add_in_rank_order(sources, start == nullptr ? nullptr : start + first, chunk + offset, count);
+      add_in_rank_order(sources, start == nullptr ? nullptr : start + offset, chunk + offset, count);
     };
     carry(open, flows, add_piece);
     // A rank alone has nothing to wait for, and so no rounds.
@@ -153,13 +154,19 @@ struct Communicator::State {
              " bytes of workspace, aligned to an element; got ", workspace);
   }
 
+  /// By rank: the chunk of so many elements.
+  auto chunks_of(std::int64_t elements) const {
+    return [elements, ranks = size](int of) { return chunk_of(elements, of, ranks); };
+  }
+
   template <class T>
   void all_reduce(const T* x, const T* start, T* sum, std::int64_t elements, void* workspace) {
     const auto entry = guard.enter("the communicator");
     check_sum(x, elements, sum, elements, workspace);
     const OpenCall open = begin(
         {.kind = CallKind::all_reduce_sum, .dtype = dtype_of<T>, .has_start = start != nullptr, .elements = elements});
-    add_chunk(open, x, start, sum + chunk_of(elements, rank, size).begin, elements, workspace);
+    const std::int64_t own = chunk_of(elements, rank, size).begin;
+    add_chunk(open, x, start == nullptr ? nullptr : start + own, sum + own, chunks_of(elements), workspace);
     gather(open, reinterpret_cast<std::byte*>(sum), [&](int of) {
       const Chunk chunk = chunk_of(elements, of, size);
       return Chunk{chunk.begin * static_cast<std::int64_t>(sizeof(T)),
@@ -250,7 +257,56 @@ void Communicator::reduce_scatter_sum(const float* x, const float* start, float*
   state.check_sum(x, elements, chunk, own.end - own.begin, workspace);
   const OpenCall open = state.begin(
       {.kind = CallKind::reduce_scatter_sum, .dtype = Dtype::f32, .has_start = start != nullptr, .elements = elements});
-  state.add_chunk(open, x, start, chunk, elements, workspace);
+  state.add_chunk(open, x, start == nullptr ? nullptr : start + own.begin, chunk, state.chunks_of(elements), workspace);
+}
+
+namespace {
+
+/// The part of `all` that rank `rank` has, where each has as many.
+Chunk shard_of(std::int64_t all, std::int64_t shard, int rank) {
+  return {std::min(all, rank * shard), std::min(all, (rank + 1) * shard)};
+}
+
+/// Throws: ArgumentError unless `ranks` shards are all of it, none so large that their sum overflows.
+void check_shard(std::int64_t all, std::int64_t shard, int ranks) {
+  SF_CHECK(all >= 0 && shard >= 0 && shard <= std::max<std::int64_t>(all, 0) && (all == 0 || (all - 1) / ranks < shard),
+           ArgumentError, "shards of ", shard, " of ", all, " for ", ranks, " ranks; wanted ", ranks,
+           " that are all of it, none of them more than that");
+}
+
+}  // namespace
+
+void Communicator::reduce_scatter_shards(const float* x, const float* start, float* chunk, std::int64_t elements,
+                                         std::int64_t shard, void* workspace) {
+  State& state = *state_;
+  const auto entry = state.guard.enter("the communicator");
+  check_shard(elements, shard, state.size);
+  const auto chunk_of_rank = [=](int rank) { return shard_of(elements, shard, rank); };
+  const Chunk own = chunk_of_rank(state.rank);
+  state.check_sum(x, elements, chunk, own.end - own.begin, workspace);
+  const OpenCall open = state.begin({.kind = CallKind::reduce_scatter_sum,
+                                     .dtype = Dtype::f32,
+                                     .has_start = start != nullptr,
+                                     .elements = elements,
+                                     .root = shard});
+  state.add_chunk(open, x, start, chunk, chunk_of_rank, workspace);
+}
+
+void Communicator::all_gather_shards(std::span<const std::byte> mine, std::span<std::byte> all,
+                                     std::size_t shard_bytes) {
+  State& state = *state_;
+  const auto entry = state.guard.enter("the communicator");
+  const auto size = static_cast<std::int64_t>(all.size()), shard = static_cast<std::int64_t>(shard_bytes);
+  check_shard(size, shard, state.size);
+  const auto stretch_of = [=](int rank) { return shard_of(size, shard, rank); };
+  const Chunk own = stretch_of(state.rank);
+  const auto own_bytes = static_cast<std::size_t>(own.end - own.begin);
+  SF_CHECK(mine.size() >= own_bytes, ArgumentError, "all_gather_shards: this rank gives ", mine.size(),
+           " bytes; wanted ", own_bytes);
+  const OpenCall open = state.begin({.kind = CallKind::all_gather, .elements = size, .root = shard});
+  std::byte* const own_place = all.data() + own.begin;
+  if (own_bytes > 0 && own_place != mine.data()) std::memmove(own_place, mine.data(), own_bytes);
+  state.gather(open, all.data(), stretch_of);
 }
 
 void Communicator::expect_same(std::string_view what, std::string_view text) {

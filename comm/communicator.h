@@ -89,6 +89,13 @@ class Communicator {
   /// The same, of which each rank gets its own chunk alone: elements [begin, end) of chunk_of(elements, rank(),
   /// size()). `chunk` may be x + begin or start + begin, and otherwise overlaps neither.
   void reduce_scatter_sum(const float* x, const float* start, float* chunk, std::int64_t elements, void* workspace);
+  /// The same, of which rank r gets the elements [r shard, (r + 1) shard) that there are. `start` is of these alone, as
+  /// `chunk` is, which may be `start` or its place in x. Workspace: reduce_workspace(shard * size(), size()).
+  void reduce_scatter_shards(const float* x, const float* start, float* chunk, std::int64_t elements,
+                             std::int64_t shard, void* workspace);
+  /// all = the bytes [r shard_bytes, (r + 1) shard_bytes) of each rank r, as far as they are within `all`; `mine` are
+  /// those of this rank, shard_bytes or what `all` has of them at least, and may be their own place in `all`.
+  void all_gather_shards(std::span<const std::byte> mine, std::span<std::byte> all, std::size_t shard_bytes);
 
   /// Compares a text that must be the same on all ranks; `what` says what it is of: "the plan of the training step".
   /// Throws, on every rank: CommunicationError (SF-E512) that names the first rank whose text differs from rank 0's,

@@ -8,6 +8,7 @@
 #include "graph/json_elements.h"
 #include "graph/json_item.h"
 #include "graph/nodes/control.h"
+#include "graph/nodes/shards.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
 #include "graph/option_fields.h"
@@ -229,6 +230,22 @@ class GraphReader {
       if (later.node >= graph_.num_nodes()) refuse_at(later.path, text_of("there is no node ", later.node));
       *later.operation = Operation(graph_.node(later.node));
     }
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
+      if (gives_variable(graph_.node(id))) note_shard(graph_.node(id));
+    }
+  }
+
+  void note_shard(Node& gathered) const {
+    const std::vector<Value>& inputs = gathered.inputs();
+    const bool are_variables = is_variable(inputs[0]) && is_variable(inputs[1]);
+    const bool is_first = are_variables && ranks_of_shard(inputs[0]) > 0 && ranks_of_shard(inputs[1]) == 0 &&
+                          !gathered_of(inputs[1]).valid() && !variable_of_shard(inputs[0]).valid();
+    if (!is_first) {
+      refuse_at(text_of("nodes[", gathered.id(), "].inputs"),
+                text_of(gathered.label(), " has '", inputs[0].name(), "' and '", inputs[1].name(),
+                        "'; wanted the shard of a variable, and that variable, each once"));
+    }
+    note_gathered(gathered);
   }
 
   /// A variable gets its initial value by an assignment of its own, which reads no variable.
@@ -245,7 +262,8 @@ class GraphReader {
       Node& node = graph_.node(id);
       if (!node.op().is_variable() || constant_content(node.output()) != nullptr) continue;
       const Node& assign = initializer_of(node.output()).node();
-      const bool is_its_own = assign.op().name == "assign" && &assign.inputs()[0].node() == &node;
+      const bool is_its_own =
+          (assign.op().name == "assign" || assign.op().name == "assign_shard") && &assign.inputs()[0].node() == &node;
       if (is_its_own && !reads_variable[static_cast<std::size_t>(assign.inputs()[1].node().id())]) continue;
       refuse_at(text_of("nodes[", id, "].options.initializer"),
                 text_of(node.label(), " gets its initial value by ", assign.label(),

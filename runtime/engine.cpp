@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "graph/nodes/shards.h"
 #include "graph/ops/basic.h"
 #include "graph/registration.h"
 #include "runtime/executor.h"
@@ -89,20 +90,6 @@ Engine::Engine(Graph& graph, SessionOptions options, Where where)
 Engine::~Engine() {
   leave_ranks();
   if (lent_ != nullptr) lent_->close();
-}
-
-void Engine::lay_out_variables() {
-  layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
-  layout_.host_offsets = layout_.offsets;
-  layout_.end_bytes = layout_.host_end_bytes = 0;
-  auto& offsets = options_.swap_variables ? layout_.host_offsets : layout_.offsets;
-  std::size_t& end = options_.swap_variables ? layout_.host_end_bytes : layout_.end_bytes;
-  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
-    Node& node = graph_->node(id);
-    if (!node.op().is_variable()) continue;
-    offsets[id] = round_up(end);
-    end = offsets[id] + node.output_types()[0].bytes();
-  }
 }
 
 Arena& Engine::arena() {

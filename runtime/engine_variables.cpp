@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "comm/communicator.h"
 #include "device/mapped_memory.h"
+#include "graph/nodes/shards.h"
 #include "graph/ops/basic.h"
 #include "runtime/engine.h"
 #include "runtime/lent_memory.h"
@@ -12,16 +16,60 @@
 
 namespace sectionflow {
 
+namespace {
+
+/// What a session has a place for: of a variable that ranks hold in shards its shard.
+Value held_as(Value variable) {
+  const Value shard = shard_of(variable);
+  return shard.valid() ? shard : variable;
+}
+
+/// Throws: ArgumentError unless the session's ranks are those that hold the variable's shards.
+void check_ranks_of_shard(Value held, const Communicator* communicator) {
+  const std::int64_t ranks = ranks_of_shard(held);
+  SF_CHECK_CODE(ranks == 0 || (communicator != nullptr && communicator->size() == ranks), ArgumentError,
+                ErrorCode::ranks, "'", held.name(), "' is a shard of ", ranks, ranks == 1 ? " rank" : " ranks",
+                ", and the session has ",
+                communicator != nullptr ? text_of("a communicator of ", communicator->size()) : "no communicator",
+                hint("give the session the communicator of these ranks (SessionOptions::communicator)"));
+}
+
+/// Of all of a variable what a rank has in its shard; 0 behind it.
+std::vector<std::byte> own_shard(const HostTensor& whole, Value shard, int rank) {
+  std::vector<std::byte> mine(shard.type().bytes());
+  const std::size_t begin = std::min(whole.num_bytes(), mine.size() * static_cast<std::size_t>(rank));
+  std::copy_n(whole.bytes() + begin, std::min(mine.size(), whole.num_bytes() - begin), mine.begin());
+  return mine;
+}
+
+}  // namespace
+
+void Engine::lay_out_variables() {
+  layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
+  layout_.host_offsets = layout_.offsets;
+  layout_.end_bytes = layout_.host_end_bytes = 0;
+  auto& offsets = options_.swap_variables ? layout_.host_offsets : layout_.offsets;
+  std::size_t& end = options_.swap_variables ? layout_.host_end_bytes : layout_.end_bytes;
+  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
+    Node& node = graph_->node(id);
+    if (!node.op().is_variable() || shard_of(node.output()).valid()) continue;
+    offsets[id] = round_up(end);
+    end = offsets[id] + node.output_types()[0].bytes();
+  }
+}
+
 std::byte* Engine::variable_bytes(Value variable, const char* call) {
   check_not_pending(call);
   meet_graph();
   SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
            variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
-  const auto id = static_cast<std::size_t>(variable.node().id());
-  SF_CHECK_CODE(initialized_ && layout_.contains(variable.node().id()), ArgumentError, ErrorCode::not_initialized, call,
+  const Value held = held_as(variable);
+  const auto id = static_cast<std::size_t>(held.node().id());
+  SF_CHECK_CODE(initialized_ && layout_.contains(held.node().id()), ArgumentError, ErrorCode::not_initialized, call,
                 " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
-  return layout_.has_host_home(variable.node().id()) ? swaps_->host_base() + layout_.host_offsets[id]
-                                                     : arena().data() + layout_.offsets[id];
+  check_ranks_of_shard(held, options_.communicator.get());
+  return layout_.has_host_home(held.node().id()) ? swaps_->host_base() + layout_.host_offsets[id]
+                                                 : arena().data() + layout_.offsets[id];
 }
 
 void Engine::set_initial_values() {
@@ -31,7 +79,8 @@ void Engine::set_initial_values() {
   std::vector<Value> stored;
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
-    if (!node.op().is_variable()) continue;
+    // One that ranks hold in shards has its shard instead.
+    if (!layout_.contains(id)) continue;
     if (constant_content(node.output()) != nullptr) {
       stored.push_back(node.output());
     } else {
@@ -39,6 +88,10 @@ void Engine::set_initial_values() {
     }
   }
   initialized_ = true;
+  for (const Operation& assignment : assignments.targets) {
+    const Value variable = assignment.node().inputs()[0];
+    if (ranks_of_shard(variable) > 0) (void)variable_bytes(variable, "initialize()");  // which asks for its ranks
+  }
   const RunRequest request{.fetches = {}, .targets = assignments.targets, .gives_initial_values = true};
   const auto write = [&](PlanningTools& tools) {
     try {
@@ -72,7 +125,7 @@ void Engine::check_has_values(const char* call) {
                 ": the session's variables have no values yet",
                 hint("call session.initialize() first: it makes room for them, and a value for each"));
   for (Value variable : graph_->values(kVariables)) {
-    SF_CHECK_CODE(layout_.contains(variable.node().id()), ArgumentError, ErrorCode::not_initialized, call,
+    SF_CHECK_CODE(layout_.contains(held_as(variable).node().id()), ArgumentError, ErrorCode::not_initialized, call,
                   ": variable '", variable.name(), "' was made after session.initialize()",
                   Fact{"variable", variable.node().place()},
                   hint("make all variables, optimisers included, before it"));
@@ -94,13 +147,9 @@ HostTensor Engine::read(Value variable, Where where) {
   HostTensor tensor;
   user_call(where, [&] {
     // First: what is no variable of this graph may have no type.
-    const std::byte* bytes = variable_bytes(variable, "read");
-    tensor = HostTensor(variable.type());
-    if (layout_.has_host_home(variable.node().id())) {
-      std::copy_n(bytes, tensor.num_bytes(), tensor.bytes());
-    } else {
-      device_->copy_to_host(tensor.bytes(), bytes, tensor.num_bytes());
-    }
+    (void)variable_bytes(variable, "read");
+    tensor = HostTensor(whole_type(variable));
+    read_to(tensor.bytes(), variable, where);
   });
   return tensor;
 }
@@ -108,12 +157,19 @@ HostTensor Engine::read(Value variable, Where where) {
 void Engine::read_to(std::byte* bytes, Value variable, Where where) {
   user_call(where, [&] {
     const std::byte* from = variable_bytes(variable, "read");
-    if (device_->kind() == DeviceKind::cpu || layout_.has_host_home(variable.node().id())) {
+    const Value held = held_as(variable);
+    const bool is_shard = ranks_of_shard(held) > 0;
+    std::vector<std::byte> mine(is_shard ? held.type().bytes() : 0);
+    std::byte* const to = is_shard ? mine.data() : bytes;
+    if (device_->kind() == DeviceKind::cpu || layout_.has_host_home(held.node().id())) {
       const auto entered = device_->enter();
-      copy_past_caches(bytes, from, variable.type().bytes());
+      copy_past_caches(to, from, held.type().bytes());
     } else {
-      device_->copy_to_host(bytes, from, variable.type().bytes());
+      device_->copy_to_host(to, from, held.type().bytes());
     }
+    // Every rank gives its own, and gets all.
+    if (!is_shard) return;
+    options_.communicator->all_gather_shards(mine, {bytes, whole_type(held).bytes()}, mine.size());
   });
 }
 
@@ -138,13 +194,18 @@ void Engine::write(Value variable, const HostTensor& tensor, Where where) {
     std::byte* bytes = variable_bytes(variable, "write");
     SF_CHECK(constant_content(variable) == nullptr, ArgumentError, "write of '", variable.name(),
              "': that is a constant, whose value the graph has; wanted a variable");
-    SF_CHECK(tensor.type() == variable.type(), ShapeError, "write of '", variable.name(), "': got ",
-             tensor.type().text(), ", wanted ", variable.type().text());
+    const Value held = held_as(variable);
+    SF_CHECK(tensor.type() == whole_type(held), ShapeError, "write of '", variable.name(), "': got ",
+             tensor.type().text(), ", wanted ", whole_type(held).text());
     last_write_ = ++num_writes_;
-    if (layout_.has_host_home(variable.node().id())) {
-      std::copy_n(tensor.bytes(), tensor.num_bytes(), bytes);
+    const bool is_shard = ranks_of_shard(held) > 0;
+    const std::vector<std::byte> mine =
+        is_shard ? own_shard(tensor, held, options_.communicator->rank()) : std::vector<std::byte>();
+    const std::byte* const from = is_shard ? mine.data() : tensor.bytes();
+    if (layout_.has_host_home(held.node().id())) {
+      std::copy_n(from, held.type().bytes(), bytes);
     } else {
-      device_->copy_from_host(bytes, tensor.bytes(), tensor.num_bytes());
+      device_->copy_from_host(bytes, from, held.type().bytes());
     }
   });
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "graph/nodes/shards.h"
 #include "graph/ops/basic.h"
 
 namespace sectionflow {
@@ -129,6 +130,14 @@ const ConcreteGraph::Details& ConcreteGraph::details(NodeId id) const {
     if (details.uses[i] != InputUse::data) continue;
     if (std::find(details.reads.begin(), details.reads.end(), input) == details.reads.end())
       details.reads.push_back(input);
+  }
+  const std::size_t num_inputs_read = details.reads.size();
+  for (std::size_t i = 0; i < num_inputs_read; ++i) {
+    // What reads a variable that ranks hold in shards reads this rank's shard: it comes before the update of that.
+    const Value shard = is_variable(details.reads[i]) ? shard_of(details.reads[i]) : Value();
+    if (!shard.valid()) continue;
+    if (std::find(details.reads.begin(), details.reads.end(), shard) == details.reads.end())
+      details.reads.push_back(shard);
   }
   details_[id] = std::move(details);
   return *details_[id];

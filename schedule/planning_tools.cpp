@@ -1,6 +1,8 @@
 #include "schedule/planning_tools.h"
 
 #include "base/bytes.h"
+#include "graph/nodes/update.h"
+#include "schedule/variable_gathers.h"
 #include "schedule/variable_transfers.h"
 
 namespace sectionflow {
@@ -10,9 +12,12 @@ std::size_t peak_behind(std::size_t variables_end, const TierPeak& planned, Tier
 }
 
 Schedule PlanningTools::lowered(const InstructionList& list) const {
-  if (variables_.host_end_bytes == 0) return lower_instructions(list, graph_, num_fetches_, carrier_);
+  const bool has_ranks = ranks_of(graph_.graph()) > 1;
+  const InstructionList gathered = has_ranks ? insert_gathers(list, graph_) : InstructionList();
+  const InstructionList& whole = has_ranks ? gathered : list;
+  if (variables_.host_end_bytes == 0) return lower_instructions(whole, graph_, num_fetches_, carrier_);
   const auto has_host_home = [this](NodeId id) { return variables_.has_host_home(id); };
-  return lower_instructions(insert_variable_transfers(list, graph_, has_host_home, carrier_), graph_, num_fetches_,
+  return lower_instructions(insert_variable_transfers(whole, graph_, has_host_home, carrier_), graph_, num_fetches_,
                             carrier_);
 }
 

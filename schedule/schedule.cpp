@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "graph/nodes/shards.h"
 #include "graph/ops/basic.h"
 #include "schedule/node_parts.h"
 #include "schedule/values_in_parts.h"
+#include "schedule/variable_gathers.h"
 #include "schedule/variable_transfers.h"
 
 namespace sectionflow {
@@ -190,6 +192,13 @@ class Lowering {
       if (step.parts > 1 && !(step.replay && kept)) written_[all.index] = {step.part + 1, step.parts};
       step.outputs.push_back(has_rows ? part_of(all, value, step) : all);
     }
+    if (gives_variable(node)) give_variable(node.inputs()[1], step.outputs[0].index);
+  }
+
+  /// Whoever reads the variable from here on reads the buffer.
+  void give_variable(Value variable, int buffer) {
+    schedule_.buffers[static_cast<std::size_t>(buffer)].other_names.push_back(variable);
+    current_[variable] = buffer;
   }
 
   /// The part of a value that a step has, where `all` is all of it, or a buffer of that part alone.
@@ -299,8 +308,9 @@ Schedule lower_instructions(const InstructionList& list, const ConcreteGraph& gr
   const auto num_steps = [&] { return static_cast<StepIndex>(schedule.steps.size()); };
   for (std::size_t i = 0; i < list.instructions.size(); ++i) {
     if (static_cast<int>(i) == list.half) schedule.half = num_steps();
-    // A variable's copies are steps of no instruction of the writer's.
-    if (!is_variable_transfer(list.instructions[i])) schedule.step_of_instruction.push_back(num_steps());
+    // A variable's copies, and what gathers it, are steps of no instruction of the writer's.
+    const bool is_writers = !is_variable_transfer(list.instructions[i]) && !is_gather(list.instructions[i], graph);
+    if (is_writers) schedule.step_of_instruction.push_back(num_steps());
     lowering.add(list.instructions[i]);
   }
   if (list.half >= static_cast<int>(list.instructions.size())) schedule.half = num_steps();

@@ -37,7 +37,10 @@ std::map<NodeId, std::vector<Use>> uses_of_variables(const InstructionList& list
     if (instruction.kind == StepKind::fetch || instruction.kind == StepKind::hold) add(instruction.fetched, i, false);
     if (instruction.kind != StepKind::compute) continue;
     const Node& node = graph.graph().node(instruction.node);
-    for (const Value& value : graph.reads(instruction.node)) add(value, i, false);
+    // Not the shards of what it reads: those are read by what gathers them.
+    for (std::size_t input = 0; input < node.inputs().size(); ++input) {
+      if (graph.uses(instruction.node)[input] == InputUse::data) add(node.inputs()[input], i, false);
+    }
     for (int index : node.op().updated_inputs) add(node.inputs()[static_cast<std::size_t>(index)], i, true);
   }
   return uses;

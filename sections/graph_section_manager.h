@@ -48,7 +48,8 @@ struct TrainingOptions {
   /// A cycle takes a micro-batch; the gradients of so many, summed in their order and times 1 / micro_batches, are
   /// applied in the last of them. One variable more for each trained one.
   int micro_batches = 1;
-  int ranks = 1;                                  ///< UpdateOptions::ranks: so many sessions train together
+  int ranks = 1;  ///< UpdateOptions::ranks: so many sessions train together
+  VariableDistribution distribution = VariableDistribution::replicated;  ///< UpdateOptions::distribution
   bool skip_non_finite = false;                   ///< UpdateOptions::skip_non_finite; holds gradients as clip_norm does
   std::optional<WeightAverageOptions> average{};  ///< averages of the trained variables: updates().averages
   bool verbose = false;                           ///< log 'Running backward pass on section K'

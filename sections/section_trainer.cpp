@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "graph/nodes/reduce.h"
+#include "graph/nodes/shards.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
 #include "graph/ops/update.h"
@@ -97,6 +98,7 @@ UpdateOptions SectionTrainer::update_options(const TrainingOptions& options) {
           .clip_norm = options.clip_norm,
           .micro_batches = options.micro_batches,
           .ranks = options.ranks,
+          .distribution = options.distribution,
           .skip_non_finite = options.skip_non_finite,
           .average = options.average};
 }
@@ -165,7 +167,8 @@ std::vector<SectionTraining> SectionTrainer::count_training() const {
       const bool is_application = std::find(applications.begin(), applications.end(), operation) != applications.end();
       const bool applies = std::any_of(trained.begin(), trained.end(), [&](const GradientAndVariable& pair) {
         const auto& inputs = operation.node().inputs();
-        return is_application && !inputs.empty() && inputs[0] == pair.variable;
+        if (!is_application || inputs.empty()) return false;
+        return inputs[0] == pair.variable || inputs[0] == shard_of(pair.variable);
       });
       if (is_extra) ++found[k].update_operations;
       if (applies && !is_extra) ++found[k].gradient_applications;

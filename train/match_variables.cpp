@@ -11,6 +11,7 @@
 #include "base/name_pattern.h"
 #include "base/nearest.h"
 #include "data/safetensors_header.h"
+#include "graph/variable_shards.h"
 
 namespace sectionflow {
 namespace {
@@ -129,14 +130,14 @@ class Matcher {
       report.kept.push_back(name);
       if (is_wanted && !options_.allow_missing) {
         num_of_slots_ += is_slot(variable) ? 1 : 0;
-        differs(shown_name(name), " is missing; wanted ", variable.type().text());
+        differs(shown_name(name), " is missing; wanted ", whole_type(variable).text());
       }
       return;
     }
     const HostTensor& tensor = found->second->tensor;
-    if (tensor.type() != variable.type()) {
+    if (tensor.type() != whole_type(variable)) {
       num_of_slots_ += is_slot(variable) ? 1 : 0;
-      differs(shown_name(name), " is ", tensor.type().text(), "; wanted ", variable.type().text());
+      differs(shown_name(name), " is ", tensor.type().text(), "; wanted ", whole_type(variable).text());
     }
     matches_.push_back({variable, &tensor});
     report.loaded.push_back(name);

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/checked_arithmetic.h"
 #include "base/error.h"
+#include "graph/nodes/shards.h"
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "graph/traversal.h"
@@ -231,10 +232,11 @@ class Summarizer {
     for (const SummaryRow& row : summary_.rows) summary_.activation_bytes += row.activation_bytes;
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       Node& node = graph_.node(id);
-      if (!node.op().is_variable()) continue;
-      (is_trainable(node.output()) ? summary_.parameters : summary_.other_variables) +=
-          node.output_types()[0].shape.num_elements();
-      summary_.variable_bytes += node.output_types()[0].bytes();
+      // What is held in shards counts as a whole, once.
+      if (!node.op().is_variable() || variable_of_shard(node.output()).valid()) continue;
+      const TensorType type = whole_type(node.output());
+      (is_trainable(node.output()) ? summary_.parameters : summary_.other_variables) += type.shape.num_elements();
+      summary_.variable_bytes += type.bytes();
     }
   }
 

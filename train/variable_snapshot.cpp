@@ -2,15 +2,18 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/bytes.h"
+#include "comm/communicator.h"
+#include "graph/nodes/shards.h"
 
 namespace sectionflow {
 
 std::vector<NamedType> variable_types(const Graph& graph) {
   std::vector<NamedType> types;
-  for (Value variable : graph.values(kVariables)) types.push_back({variable.name(), variable.type()});
+  for (Value variable : graph.values(kVariables)) types.push_back({variable.name(), whole_type(variable)});
   return types;
 }
 
@@ -22,9 +25,23 @@ std::vector<std::string> slot_names(const Graph& graph) {
   return names;
 }
 
+bool has_shards(const Session& session) {
+  const std::vector<Value> variables = session.graph().values(kVariables);
+  return std::any_of(variables.begin(), variables.end(), [](Value variable) { return shard_of(variable).valid(); });
+}
+
+bool gives_shards_alone(Session& session) {
+  const auto& communicator = engine(session).options().communicator;
+  if (!has_shards(session) || communicator == nullptr || communicator->rank() == 0) return false;
+  for (Value variable : session.graph().values(kVariables)) {
+    (void)session.read(variable);
+  }
+  return true;
+}
+
 bool VariableSnapshot::take(Engine& engine, std::function<void()> give_back) {
   std::size_t num_bytes = 0;
-  for (Value variable : engine.graph().values(kVariables)) num_bytes += round_up(variable.type().bytes());
+  for (Value variable : engine.graph().values(kVariables)) num_bytes += round_up(whole_type(variable).bytes());
   tensors_.clear();
   const bool has_block = hold_ != nullptr && num_bytes_ == num_bytes && engine.has_hold(*hold_);
   if (!has_block && !make_block(engine, num_bytes, std::move(give_back))) return false;
@@ -33,8 +50,8 @@ bool VariableSnapshot::take(Engine& engine, std::function<void()> give_back) {
   try {
     for (Value variable : engine.graph().values(kVariables)) {
       engine.read_to(next, variable, {});
-      tensors_[variable.name()] = {variable.type(), next};
-      next += round_up(variable.type().bytes());
+      tensors_[variable.name()] = {whole_type(variable), next};
+      next += round_up(whole_type(variable).bytes());
     }
   } catch (...) {
     set_idle();

@@ -17,6 +17,12 @@ std::vector<NamedType> variable_types(const Graph& graph);
 /// The names of the variables that training has added: an optimiser's slots and counters.
 std::vector<std::string> slot_names(const Graph& graph);
 
+/// Whether ranks hold variables of the session in shards.
+bool has_shards(const Session& session);
+/// Where ranks hold variables in shards all of them save together, and rank 0 writes. On any other: gives rank 0 what
+/// it reads, all variables in the order of their collection, and returns true. False where this session writes.
+bool gives_shards_alone(Session& session);
+
 /// The values of all variables, as they were when it was made, in one block of host memory that counts in the session's
 /// `host_memory`. Owns: the block. Threads: any may read.
 class VariableSnapshot {

@@ -2,10 +2,12 @@
 
 #include <set>
 
+#include "graph/nodes/shards.h"
 #include "graph/op_registry.h"
 #include "graph/ops/update.h"
 #include "graph/option_fields.h"
 #include "graph/shared_entry.h"
+#include "graph/update_rules.h"
 
 namespace sectionflow {
 namespace {
@@ -15,7 +17,25 @@ struct VariableNode {
   TensorType type;
   VariableOptions options;
   std::shared_ptr<Operation> initializer = std::make_shared<Operation>();
+  // Of a shard: of what, and how many ranks there are; none elsewhere.
+  TensorType whole{};
+  std::int64_t ranks = 0;
+  // Of a variable that ranks hold in shards, and of its shard: what gathers it, which is made after both.
+  std::shared_ptr<Operation> gathered = std::make_shared<Operation>();
 };
+
+std::vector<TensorType> infer_variable(const ShapeRequest& request) {
+  const auto& node = request.get<VariableNode>();
+  const TensorType& type = node.type;
+  SF_CHECK(type.shape.is_static(), ShapeError, request.label, ": shape ", type.shape, " must be known");
+  if (node.ranks == 0) return {type};
+  SF_CHECK(node.ranks >= 1 && node.ranks <= kMostRanks && node.whole.shape.is_static(), ArgumentError, request.label,
+           ": a shard of ", node.whole.text(), " for ", node.ranks, " ranks; wanted 1 to ", kMostRanks);
+  const TensorType shard{node.whole.dtype, {shard_elements(node.whole.shape.num_elements(), node.ranks)}};
+  SF_CHECK(type == shard, ArgumentError, request.label, ": ", type.text(), " as a shard of ", node.whole.text(),
+           " for ", node.ranks, " ranks; wanted ", shard.text());
+  return {type};
+}
 
 std::vector<TensorType> known_type(const ShapeRequest& request, const TensorType& type) {
   SF_CHECK(type.shape.is_static(), ShapeError, request.label, ": shape ", type.shape, " must be known");
@@ -62,8 +82,10 @@ void define_basic_ops(OpRegistry& registry) {
                   fields("type", options.type);
                   fields("trainable", options.options.trainable);
                   fields.operation("initializer", options.initializer);
+                  fields.usual("shard_of", options.whole);
+                  fields.usual("ranks", options.ranks);
                 }),
-                .infer = [](const ShapeRequest& r) { return known_type(r, r.get<VariableNode>().type); },
+                .infer = infer_variable,
                 .role = OpRole::variable,
                 .has_kernel = false});
   registry.add({.name = "constant",
@@ -117,6 +139,50 @@ Value variable(std::string_view name, Value initial_value, VariableOptions optio
     remember_variable(graph, name, result);
     return result;
   });
+}
+
+Value shard_of_value(std::string_view name, Value initial_value, int ranks) {
+  Graph& graph = initial_value.graph();
+  const TensorType& whole = initial_value.type();
+  const GraphScope outside = graph.enter_branch({});
+  const TensorType type{whole.dtype, {shard_elements(whole.shape.num_elements(), ranks)}};
+  VariableNode node{type, {.trainable = false}};
+  node.whole = whole;
+  node.ranks = ranks;
+  Value result = graph.add_node("variable", {}, node, name).output();
+  *result.node().options<VariableNode>().initializer =
+      add_update("assign_shard", {result, initial_value}, 1, RanksOptions{ranks}, {});
+  return result;
+}
+
+std::int64_t ranks_of_shard(Value variable) {
+  SF_CHECK(is_variable(variable), ArgumentError, "'", variable.name(), "' is no variable but a ",
+           variable.node().op().name);
+  return variable.node().options<VariableNode>().ranks;
+}
+
+Value gathered_of(Value variable) {
+  (void)is_trainable(variable);  // which says where it is no variable
+  const Operation gathered = *variable.node().options<VariableNode>().gathered;
+  return gathered.valid() && gathered.node().inputs()[1] == variable ? gathered.node().output() : Value();
+}
+
+Value variable_of_shard(Value shard) {
+  if (ranks_of_shard(shard) == 0) return {};
+  const Operation gathered = *shard.node().options<VariableNode>().gathered;
+  return gathered.valid() ? gathered.node().inputs()[1] : Value();
+}
+
+void note_gathered(Node& gathered) {
+  for (const Value& variable : gathered.inputs()) {
+    const auto known = variable.node().options<VariableNode>().gathered;
+    *known = Operation(gathered);
+    gathered.graph().on_roll_back([known] { *known = {}; });
+  }
+}
+
+TensorType whole_type(Value variable) {
+  return ranks_of_shard(variable) == 0 ? variable.type() : variable.node().options<VariableNode>().whole;
 }
 
 bool is_variable(Value value) {

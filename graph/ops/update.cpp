@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "graph/nodes/shards.h"
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/basic.h"
@@ -187,6 +188,7 @@ void define_update_ops(OpRegistry& registry) {
   define_optimizer_updates(registry);
   define_accumulation(registry);
   define_ranks(registry);
+  define_shard_ops(registry);
   define_weight_average(registry);
 }
 

@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "comm/communicator.h"
 #include "device/parallel.h"
+#include "kernels/communicator_of.h"
 #include "kernels/cpu/copies.h"
+#include "kernels/cpu/variable_shards.h"
 #include "kernels/function_kernel.h"
 #include "kernels/stored_element.h"
 #include "kernels/update_family.h"
@@ -131,14 +133,6 @@ struct LoopUpdates {
 
 // What ranks have in common. On the thread of a lane, without the compute team.
 
-/// The communicator, of as many ranks as the kernel's memory is for.
-Communicator& communicator_of(const KernelArguments& arguments, int ranks) {
-  SF_CHECK(arguments.communicator != nullptr, InternalError, "a kernel that communicates has no communicator");
-  SF_CHECK(arguments.communicator->size() == ranks, InternalError, "a kernel of ", ranks,
-           " ranks has a communicator of ", arguments.communicator->size());
-  return *arguments.communicator;
-}
-
 int ranks_of(const KernelRequest& request) {
   return static_cast<int>(request.node.options<RanksOptions>().ranks);
 }
@@ -185,6 +179,7 @@ void add_update_cpu_kernels(KernelRegistry& registry) {
   registry.add("all_reduced", make_all_reduced);
   registry.add("all_gathered", make_all_gathered, Bf16::native);
   registry.add("of_last_rank", make_of_last_rank, Bf16::native);
+  add_shard_cpu_kernels(registry);
 }
 
 }  // namespace sectionflow

@@ -13,6 +13,7 @@
 #include "graph/nodes/arithmetic.h"
 #include "graph/nodes/layout.h"
 #include "graph/nodes/matmul.h"
+#include "graph/nodes/shards.h"
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/control.h"
@@ -144,6 +145,8 @@ void add_layers(Graph& graph) {
   (void)all_reduced(tokens, 2);
   (void)all_gathered(tokens, 3);
   (void)of_last_rank(tokens, 4);
+  (void)shard_variable(variable("in_shards", fill(graph, {40}, 1), {.trainable = false}), 2);
+  (void)norm_of_shards({reduced_shard(tokens, 2)}, {240}, 2);
   std::vector<Value> sums;
   for (const Value& value : values) sums.push_back(reduce_sum(value));
   const Value loss = add_n(sums);

@@ -44,6 +44,7 @@ struct TrainingSpec {
   bool counts_steps = false;     ///< a global step
   int micro_batches = 1;         ///< steps that make an update
   int ranks = 1;                 ///< that train together (ranked_training.h)
+  bool is_sharded = false;       ///< each of them with its shards of the variables
   bool skips = false;            ///< updates whose gradients are not finite, of which there are none
   bool averages = false;         ///< the weights
   bool evaluates = false;        ///< in evaluation mode, after each step

@@ -1,0 +1,268 @@
+// Ranks that hold their variables in shards have the bits of ranks that hold them whole, in less memory.
+
+#include "graph/variable_shards.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "graph/ops/arithmetic.h"
+#include "graph/ops/basic.h"
+#include "graph/ops/reduce.h"
+#include "runtime/engine.h"
+#include "tests/sections/ranked_net.h"
+#include "train/checkpoint.h"
+
+namespace sectionflow::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+RankedCase sharded_case(int ranks, int micro_batches, const Optimizer& optimizer, TrainingOptions options) {
+  options.distribution = VariableDistribution::sharded;
+  return ranked_case(ranks, micro_batches, optimizer, options);
+}
+RankedCase full_sharded_case(int ranks, int micro_batches = 1) {
+  return sharded_case(ranks, micro_batches, Adam{.learning_rate = 1e-2F}, all_options(1));
+}
+
+class ShardedRanks : public ::testing::TestWithParam<int> {};
+
+TEST_P(ShardedRanks, HaveTheBitsOfOneProcessByEveryStrategy) {
+  for (const How how : {How::whole, How::sections, How::halves, How::mixed}) {
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(GetParam()), how, {.steps = 3}), "") << name_of(how);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Of, ShardedRanks, ::testing::Values(1, 2, 3, 4));
+
+TEST(Sharded, OfSeveralMicroBatchesARankHasTheBitsOfOneProcess) {
+  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(2, 3), How::whole, {.steps = 2}), "");
+  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2), How::sections, {.steps = 2}), "");
+}
+
+TEST(Sharded, ByEveryOptimizerOfElementsHasTheBitsOfOneProcess) {
+  const std::vector<Optimizer> optimizers = {
+      Sgd{.learning_rate = 0.1F},  Momentum{.learning_rate = 0.1F}, Adagrad{}, RmsProp{}, AdamW{},
+      Lion{.learning_rate = 1e-3F}};
+  for (const Optimizer& optimizer : optimizers) {
+    const RankedCase ranked = sharded_case(2, 1, optimizer, {});
+    EXPECT_EQ(first_difference_of_ranks(ranked, How::sections, {.steps = 2}), "") << optimizer.index();
+  }
+}
+
+TEST(Sharded, RanksMayKeepTheirTensorsWhereTheyLike) {
+  const auto options_of = [](int rank, TrainOptions& options) {
+    options.session.copy_threads = rank == 0;
+    options.session.swap_variables = rank == 1;
+    options.poison = rank == 2;
+    const InteriorPolicy interiors[] = {InteriorPolicy::swap, InteriorPolicy::recompute, InteriorPolicy::keep};
+    const auto borders = rank == 1 ? BorderPolicy::host : BorderPolicy::automatic;
+    options.sections = SectionOptions{.borders = borders, .interior = interiors[rank]};
+    options.session.random_delays = rank == 0 ? 5 : 0;
+  };
+  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3), How::sections, {.steps = 2}, options_of), "");
+  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2), How::halves, {.steps = 2}, options_of), "");
+}
+
+class RandomShards : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RandomShards, HaveTheBitsOfOneProcess) {
+  for (std::uint64_t seed = GetParam(); seed < GetParam() + 8; ++seed) {
+    TrainingSpec spec = spec_of_ranks(seed);
+    const bool needs_all =
+        spec.optimizer == "lamb" || spec.optimizer.find("ada") == 0 || spec.optimizer.find('8') != std::string::npos;
+    if (needs_all) spec.optimizer = "sgd";
+    const auto case_of = [spec](int ranks, int micro_batches) {
+      TrainingSpec own = spec;
+      own.ranks = ranks;
+      own.is_sharded = ranks > 1;
+      own.micro_batches = micro_batches;
+      return training_case(own);
+    };
+    const RankedCase ranked{case_of, 2 + static_cast<int>(seed % 2), spec.micro_batches};
+    TrainOptions options = train_options(spec);
+    options.steps = 2;
+    options.budget = -1;
+    const How how = seed % 3 == 0 ? How::whole : seed % 3 == 1 ? How::sections : How::halves;
+    EXPECT_EQ(first_difference_of_ranks(ranked, how, options), "") << name_of(how) << "\n" << listing(spec);
+  }
+}
+std::string first_of(const ::testing::TestParamInfo<std::uint64_t>& info) {
+  return "From" + std::to_string(info.param);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomShards, ::testing::Range<std::uint64_t>(1, 17, 8), first_of);
+// Of the label `long` (tests/CMakeLists.txt).
+INSTANTIATE_TEST_SUITE_P(MoreSeeds, RandomShards, ::testing::Range<std::uint64_t>(101, 301, 8), first_of);
+
+// ---- What it is for.
+
+/// Layers of 512 KiB of parameters each, a section each, and a narrow head.
+struct WideNet {
+  explicit WideNet(int ranks, TrainingOptions options = {}, const Optimizer& optimizer = Adam{}) {
+    Value x = images;
+    for (int k = 0; k < kLayers; ++k) {
+      auto section = manager.new_section();
+      x = relu(dense(x, {.features = kWidth}));
+    }
+    {
+      auto section = manager.new_section();
+      loss = reduce_mean(square(dense(x, {.features = 4})));
+    }
+    options.ranks = ranks;
+    manager.add_training_ops(optimizer, loss, options);
+    manager.prepare_training();
+  }
+  Feeds feeds(HostTensor& batch, int number) const {
+    batch = random_images({2, 1, 1, kWidth}, 5, number);
+    batch = HostTensor::of<float>({2, kWidth},
+                                  std::vector<float>(batch.values<float>().begin(), batch.values<float>().end()));
+    return {{images, batch}};
+  }
+
+  static constexpr int kLayers = 6;
+  static constexpr std::int64_t kWidth = 362;
+  static constexpr std::size_t kLayerBytes = (kWidth * kWidth + kWidth) * sizeof(float);
+  Graph graph;
+  GraphSectionManager manager{graph};
+  Value images = placeholder(graph, "images", {2, kWidth}), loss;
+};
+
+Variables variables_of(Session& session) {
+  Variables variables;
+  for (const Value& variable : session.graph().values(kVariables)) {
+    variables.emplace(variable.name(), session.read(variable));
+  }
+  return variables;
+}
+
+SessionOptions one_thread(std::shared_ptr<Communicator> communicator = nullptr) {
+  return {.threads = 1, .seed = 7, .communicator = std::move(communicator), .check_schedules = true};
+}
+
+/// Ranks that each take so many steps behind what `begin` has done; what variables there are then, of rank 0.
+Variables trained(int ranks, VariableDistribution distribution, int steps, const std::function<void(Session&)>& begin,
+                  const std::function<void(Session&)>& end = {}) {
+  std::vector<Variables> all(static_cast<std::size_t>(ranks));
+  const auto thrown = on_ranks(ranks, [&](std::shared_ptr<Communicator> communicator) {
+    const auto rank = communicator->rank();
+    WideNet net(ranks, {.clip_norm = 0.1F, .distribution = distribution});
+    Session session(net.graph, one_thread(communicator));
+    session.initialize();
+    if (begin) begin(session);
+    HostTensor batch;
+    for (int step = 0; step < steps; ++step) {
+      (void)net.manager.run_full_cycle(session, {net.loss}, net.feeds(batch, step));
+    }
+    if (end) end(session);
+    all[static_cast<std::size_t>(rank)] = variables_of(session);
+    communicator->barrier();
+  });
+  EXPECT_THAT(thrown, Each("")) << ranks;
+  for (const Variables& of_rank : all) EXPECT_EQ(of_rank.size(), all[0].size());
+  return std::move(all[0]);
+}
+
+void expect_same(const Variables& a, const Variables& b) {
+  EXPECT_EQ(changed_names(a, b), std::vector<std::string>());
+  EXPECT_EQ(a.size(), b.size());
+}
+
+TEST(Sharded, VariablesHaveTheNamesAndTypesOfReplicatedOnes) {
+  WideNet sharded(
+      2, {.micro_batches = 2, .distribution = VariableDistribution::sharded, .average = WeightAverageOptions{}});
+  WideNet replicated(2, {.micro_batches = 2, .average = WeightAverageOptions{}});
+  std::map<std::string, std::string> types[2];
+  for (int i = 0; i < 2; ++i) {
+    for (const Value& variable : (i == 0 ? sharded : replicated).graph.values(kVariables)) {
+      types[i][variable.name()] = whole_type(variable).text();
+    }
+  }
+  EXPECT_EQ(types[0], types[1]);
+}
+
+class ShardedMemory : public ::testing::TestWithParam<int> {};
+
+TEST_P(ShardedMemory, IsThePlannedOneAndAnNthOfAllBesideTwoSections) {
+  const int ranks = GetParam();
+  std::size_t replicated_bytes = 0;
+  {
+    WideNet net(ranks);
+    Session session(net.graph, one_thread());
+    replicated_bytes =
+        net.manager.plan(session, {net.loss}, {{net.images, Shape{2, WideNet::kWidth}}}).persistent_bytes;
+  }
+  const auto thrown = on_ranks(ranks, [&](std::shared_ptr<Communicator> communicator) {
+    WideNet net(ranks, {.distribution = VariableDistribution::sharded});
+    Session session(net.graph, one_thread(communicator));
+    const ProgramReport report = net.manager.plan(session, {net.loss}, {{net.images, Shape{2, WideNet::kWidth}}});
+    session.set_measuring(true);
+    session.initialize();
+    HostTensor batch;
+    (void)net.manager.run_full_cycle(session, {net.loss}, net.feeds(batch, communicator->rank()));
+    EXPECT_EQ(session.statistics().measured_peak_bytes, session.statistics().planned_peak_bytes);
+    EXPECT_EQ(session.statistics().planned_peak_bytes, report.planned_peak_bytes);
+    const auto share = replicated_bytes / static_cast<std::size_t>(ranks);
+    EXPECT_LE(report.persistent_bytes, share + 2 * WideNet::kLayerBytes);
+    // Parameters of two sections, gradients of two, scratch of sums, and what the layers compute.
+    EXPECT_LE(report.planned_peak_bytes,
+              report.persistent_bytes + 4 * WideNet::kLayerBytes + 512_KiB * static_cast<std::size_t>(ranks) + 128_KiB);
+    EXPECT_LT(report.planned_peak_bytes, replicated_bytes);
+  });
+  EXPECT_THAT(thrown, Each(""));
+}
+INSTANTIATE_TEST_SUITE_P(Of, ShardedMemory, ::testing::Values(2, 3));
+
+TEST(Sharded, CheckpointsLoadUnderAnyDistributionAndNumberOfRanks) {
+  const std::string path = ::testing::TempDir() + "/sharded.safetensors";
+  const auto load = [&](Session& session) { (void)load_variables(session, path); };
+  const auto save = [&](Session& session) { save_variables(session, path); };
+  const Variables saved = trained(3, VariableDistribution::sharded, 2, {}, save);
+  expect_same(saved, trained(3, VariableDistribution::replicated, 2, {}));
+  for (const int ranks : {1, 2, 3}) {
+    expect_same(saved, trained(ranks, VariableDistribution::sharded, 0, load));
+    expect_same(saved, trained(ranks, VariableDistribution::replicated, 0, load));
+  }
+  const Variables further = trained(2, VariableDistribution::replicated, 2, load);
+  expect_same(further, trained(2, VariableDistribution::sharded, 2, load));
+  expect_same(further, trained(2, VariableDistribution::sharded, 2, [&](Session& session) {
+                for (const auto& [name, tensor] : saved) session.write(session.graph().find(name).output(), tensor);
+                session.set_completed_cycles(2);
+              }));
+}
+
+// ---- What is refused.
+
+TEST(Sharded, OptimizersThatNeedAllOfAVariableAreRefused) {
+  for (const Optimizer& optimizer :
+       {Optimizer(Lamb{}), Optimizer(Adafactor{}), Optimizer(Adam{.slots = SlotStorage::eight_bit})}) {
+    try {
+      WideNet net(2, {.distribution = VariableDistribution::sharded}, optimizer);
+      ADD_FAILURE() << optimizer.index();
+    } catch (const ArgumentError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("SF-E036"), HasSubstr("shards"), HasSubstr("replicated")));
+    }
+  }
+}
+
+TEST(Sharded, SessionsWithoutTheirRanksAreRefusedAndVariablesAreUpdatedByTrainingAlone) {
+  WideNet net(2, {.distribution = VariableDistribution::sharded});
+  Session session(net.graph, one_thread());
+  EXPECT_THROW(session.initialize(), ArgumentError);
+  const Value variable = net.graph.values(kTrainableVariables)[0];
+  const Operation doubled = assign_add(variable, variable);
+  try {
+    (void)session.plan({}, {}, {.targets = {doubled}});
+    ADD_FAILURE();
+  } catch (const ArgumentError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("SF-E036"), HasSubstr("in shards")));
+  }
+}
+
+}  // namespace
+}  // namespace sectionflow::testing
