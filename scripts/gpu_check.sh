@@ -14,7 +14,8 @@
 #   --contexts N     how many tests have the GPU at a time (default: 2)
 #   --stages A,B     these stages alone, in this order; if absent, those of the first call
 #   --list           show the stages with their limits and the calls in which they fit, and do nothing
-# The limits of a call's stages come to no more than --minutes; what is left for other calls is said at the end. Writes
+# The limits of a call's stages come to no more than --minutes less 45 s for unpacking and for writing results; what is
+# left for other calls is said at the end. Writes
 # DATE_gpu_DEVICE.json and .md and, of all that was printed, DATE_gpu_DEVICE_logs.tar.xz into the folder of results, none
 # above 1 MB, after each row, where there is a GPU; with --stages, names have the first of them behind DEVICE.
 # Exit status 0: all that ran has passed.
@@ -67,11 +68,11 @@ others=()
 [ -n "$stages" ] || { stages=${calls[0]} others=("${calls[@]:1}"); }
 sum=0
 for name in ${stages//,/ }; do
-  stage_names | grep -qx "$name" || fail "'$name' in --stages is none of $(stage_names | paste -sd ' ')"
+  stage_names | grep -Fqx -e "$name" || fail "'$name' in --stages is none of $(stage_names | paste -sd ' ')"
   sum=$((sum + $(stage_limit "$name")))
 done
-[ "$sum" -le "$seconds" ] || [ "${stages//,/}" = "$stages" ] ||
-  fail "the limits of $stages come to $sum s; --minutes $minutes are $seconds; take fewer --stages a call (--list)"
+[ "$((sum + reserve))" -le "$seconds" ] || [ "${stages//,/}" = "$stages" ] ||
+  fail "the limits of $stages come to $sum s, and $reserve s are for the rest; --minutes $minutes are $seconds; take fewer --stages a call (--list)"
 
 mkdir -p "$build" "$results"
 build=$(cd "$build" && pwd) results=$(cd "$results" && pwd)
@@ -89,7 +90,9 @@ deadline=$(($(date +%s) + seconds)) stage_deadline=$((1 << 60))
 note() {
   printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$commit" >>"$work/stages.tsv"
   printf '%-28s %-8s %4s s  %s\n' "$1" "$2" "$3" "$4"
+  local begin=$SECONDS
   write_results
+  stage_deadline=$((stage_deadline + SECONDS - begin))  # a stage's time is its rows'
 }
 
 # The results so far; a run that is cut off leaves those of its rows that have ended.
@@ -100,14 +103,14 @@ write_results() {
   local logs
   logs=$results/$(date +%F)_gpu_$(tr -cs 'A-Za-z0-9\n' '_' <<<"$gpu" | tr 'A-Z' 'a-z' | sed 's/^_*//; s/_*$//')${suffix}_logs.tar.xz
   pack_logs "$logs" || pack_logs "$logs" --exclude='timeline_*' || pack_logs "$logs" --exclude='timeline_*' --exclude='*.logs' ||
-    echo "gpu_check.sh: the logs have more than 1 MB; they are in $work" >&2
+    echo "gpu_check.sh: the logs have more than 1 MB, or cannot be packed; they are in $work" >&2
 }
-# pack_logs FILE ARGUMENT...: into an archive of at most 1 MB, or not at all.
+# pack_logs FILE ARGUMENT...: into an archive of at most 1 MB, or not at all: an archive that is there stays then.
 pack_logs() {
   local file=$1
   shift
-  tar -C "$build" "$@" -c gpu_check | xz -1 >"$file.tmp"
-  if [ "$(stat -c %s "$file.tmp")" -le 1000000 ]; then mv "$file.tmp" "$file"; else rm "$file.tmp"; return 1; fi
+  if tar -C "$build" "$@" -c gpu_check | xz -1 >"$file.tmp" && [ "$(stat -c %s "$file.tmp")" -le 1000000 ]; then mv "$file.tmp" "$file"
+  else rm -f "$file.tmp"; return 1; fi
 }
 
 # row NAME SECONDS COMMAND...: runs a command in what is left of the call's and its stage's time, at most SECONDS; its output
@@ -149,6 +152,7 @@ if [ -n "$unpack" ]; then unpack_programs "$unpack"; else build_programs; fi
 for program in $(check_programs); do
   [ -n "$missing" ] || [ -x "$programs/$program" ] || missing="$program is not there"
 done
+case ",$stages" in *,speed_* | *,compiled_*) [ -n "$missing" ] || look_for_torch ;; esac
 for name in ${stages//,/ }; do
   stage_deadline=$(($(date +%s) + $(stage_limit "$name")))
   "stage_$name"

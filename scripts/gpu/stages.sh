@@ -1,6 +1,6 @@
 # Part of gpu_check.sh: its stages, in the order in which most is learnt soonest. A stage is a function of rows.
 
-# Name, most seconds of all its rows, what it does.
+# Name, most seconds of all its rows, which their limits add up to at most, and what it does.
 readonly stage_table="\
 smoke 110 the device opens; small cycles whole, in sections and recorded: the same bytes, the planned peak
 choices 130 which algorithm of a library runs each problem of mnist_resnet, resnet50 and gpt in f32, TF32, bf16; a timeline of each
@@ -18,13 +18,17 @@ compiled_mnist_tf32 70 the same for mnist_resnet
 sanitizers 200 memcheck, racecheck and initcheck of a small full cycle
 calls 40 what a cycle tells CUDA, watched through CUPTI"
 
+# Of a call, seconds that are no stage's: unpacking, importing PyTorch, writing results after each row.
+readonly reserve=45
+
 stage_names() { cut -d ' ' -f 1 <<<"$stage_table"; }
 stage_limit() { awk -v name="$1" '$1 == name {print $2}' <<<"$stage_table"; }
 
 # Stages in their order as the calls in which they fit: a line a call, of names with commas, whose limits come to no more
-# than the seconds of a call, with one compiled peer at most. A stage that takes more by itself has a call to itself.
+# than the seconds of a call less the reserve, with one compiled peer at most. A stage that takes more by itself has a call
+# to itself.
 stages_by_calls() { # SECONDS
-  awk -v most="$1" '
+  awk -v most="$(($1 - reserve))" '
     { compiles = $1 ~ /^compiled_/
       if (NR > 1 && (sum + $2 > most || (compiles && compiled))) { printf "\n"; sum = compiled = 0 } else if (NR > 1) printf ","
       printf "%s", $1; sum += $2; compiled += compiles }
@@ -80,11 +84,11 @@ stage_choices() {
   for precision in f32 tf32 bf16; do
     flag=--$precision
     [ "$precision" != f32 ] || flag=""
-    row "choices_mnist_$precision" 15 $(train) --model mnist_resnet --batch 250 --device-memory 4GiB --steps 3 $flag \
+    row "choices_mnist_$precision" 12 $(train) --model mnist_resnet --batch 250 --device-memory 4GiB --steps 3 $flag \
       --choices "$work/choices_mnist_$precision.json" --timeline "$work/timeline_mnist_$precision.json"
-    row "choices_resnet50_$precision" 25 $(train) --model resnet50 --batch 64 --device-memory 24GiB --steps 3 $flag \
+    row "choices_resnet50_$precision" 15 $(train) --model resnet50 --batch 64 --device-memory 24GiB --steps 3 $flag \
       --choices "$work/choices_resnet50_$precision.json" --timeline "$work/timeline_resnet50_$precision.json"
-    row "choices_gpt_$precision" 25 $(train) --model gpt --batch 8 --device-memory 32GiB --steps 3 $flag \
+    row "choices_gpt_$precision" 15 $(train) --model gpt --batch 8 --device-memory 32GiB --steps 3 $flag \
       --choices "$work/choices_gpt_$precision.json" --timeline "$work/timeline_gpt_$precision.json"
   done
 }
@@ -120,14 +124,17 @@ stage_kernels() {
   row kernels_bf16 40 "$programs/bench/bench_ops" --device cuda --all --gradient --dtype bf16 --json "$work/kernels_bf16.json"
 }
 
+# Looked for once, before the first stage: importing PyTorch takes seconds that no stage has to spare.
+without_torch=""
+look_for_torch() {
+  python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || without_torch="python3 has no PyTorch that finds the GPU"
+}
 # speed NAME SECONDS ARGUMENT...: the same weights and batches, steps in turn. TF32 is off unless a peer says so.
 speed() {
   local name=$1 limit=$2
   shift 2
   local kept=$missing
-  if [ -z "$missing" ] && ! python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-    missing="python3 has no PyTorch that finds the GPU"
-  fi
+  missing=${missing:-$without_torch}
   row "$name" "$limit" python3 bench/peers/compare_speed.py --program "$programs/bench/bench_train_steps" --device cuda \
     --pause-ms 2 --threads 4 --warm-up 4 --rounds "$work/$name.rounds" --json "$work/$name.json" "$@"
   missing=$kept
