@@ -15,6 +15,7 @@
 #include "graph/registration.h"
 #include "runtime/executor.h"
 #include "runtime/lent_memory.h"
+#include "runtime/pending_half.h"
 #include "runtime/swap_engine.h"
 
 namespace sectionflow {
@@ -39,19 +40,6 @@ std::vector<const std::byte*> feed_pointers(const Program& program, const Feeds&
   }
   return pointers;
 }
-
-}  // namespace
-
-/// A forward half whose backward half is still to come.
-struct Engine::Pending {
-  Executable* program = nullptr;
-  std::any note;
-  std::vector<HostTensor> feeds;          ///< copies, one an entry of Schedule::feeds
-  bool is_measured = false;               ///< the canaries were there before it began
-  std::optional<ExecutionTimes> times{};  ///< so far
-};
-
-namespace {
 
 std::uint64_t next_serial() {
   static std::atomic<std::uint64_t> serials = 0;

@@ -17,6 +17,7 @@
 #include "comm/communicator.h"
 #include "runtime/check_placement.h"
 #include "runtime/engine.h"
+#include "runtime/pending_half.h"
 #include "runtime/swap_engine.h"
 #include "schedule/micro_batches.h"
 #include "schedule/program_key.h"
@@ -325,10 +326,10 @@ TrialMemory Engine::trial_memory() {
   // Before there is an arena, its bytes may be taken for as long as a trial lasts.
   if (!arena_) return {.most_allocated = budgets_.device};
   std::size_t begin = round_up(layout_.end_bytes);
-  if (const Program* forward = pending()) {
+  if (pending_) {
     // What the forward half has left lies below its peak; where that is measured, nobody writes above it.
-    if (measuring_) return {};
-    begin = forward->transient_offset + round_up(forward->plan.peak_bytes);
+    if (pending_->is_measured) return {};
+    begin = pending()->transient_offset + round_up(pending()->plan.peak_bytes);
   }
   begin = std::min(begin, budgets_.device);
   return {.lent = {arena_->data() + begin, budgets_.device - begin}};

@@ -133,6 +133,14 @@ TEST_F(Trials, HaveNoMemoryWhileAForwardHalfIsMeasured) {
   session.set_measuring(true);
   (void)manager_.run_forward(session, {model_.loss}, model_.feeds(tiny_batch(0)));
   expect_nothing(session, true);
+  // Nor is the peak a trial's when measuring is off meanwhile.
+  session.set_measuring(false);
+  expect_nothing(session, true);
+  manager_.discard_forward(session);
+  // A half that began without canaries is not measured.
+  (void)manager_.run_forward(session, {model_.loss}, model_.feeds(tiny_batch(0)));
+  session.set_measuring(true);
+  for (const Seen& at : seen_in_a_plan(session)) EXPECT_FALSE(at.memory.lent.empty());
 }
 
 TEST_F(Trials, AProgramThatCannotBeCompiledLeavesNoneBehind) {
