@@ -171,7 +171,7 @@ TEST_F(LibraryChoices, WhatDoesNotRunIsLeftOutBeforeAnythingIsPlanned) {
     allow_trials();
     const LogLines log;
     EXPECT_EQ(runs(y), 1);
-    EXPECT_THAT(log.lines, ElementsAre(HasSubstr("refuses to run what it has offered, the next is taken: ")));
+    EXPECT_THAT(log.lines, ElementsAre(HasSubstr("refuses to run what it has offered, which is not taken: ")));
     EXPECT_EQ(fake_libraries().executions, 2) << "tried once, and run";
     EXPECT_EQ(runs(y), 1);
     EXPECT_EQ(fake_libraries().executions, 3) << "nobody tries what was chosen";
@@ -199,36 +199,68 @@ TEST_F(LibraryChoices, WhereNothingRunsOurOwnKernelIsTakenAndTheLogSaysSo) {
   }
 }
 
-TEST_F(LibraryChoices, WhatIsRefusedAtItsFirstRunIsReplacedInEveryKernel) {
-  for (Value y : {matmul(tensor({2, 9}), tensor({9, 4})), conv2d(tensor({1, 5, 6, 2}), tensor({3, 3, 2, 4}))}) {
-    use({.workspace_bytes = 500, .seconds = {1, 1}, .refused = {0}});
-    const auto other = make(y);
+TEST_F(LibraryChoices, NothingStandsInThatNeedsMoreWorkspaceThanTheFirst) {
+  for (Value y : {product_, convolution_, of_filter_}) {
+    use({.seconds = {1, 1}, .workspaces = {500, 501}, .refused = {0}});
+    allow_trials();
     const LogLines log;
+    EXPECT_FALSE(is_taken(y));
+    EXPECT_THAT(log.lines, Contains(AllOf(HasSubstr("another kernel runs: "), HasSubstr("does not run"),
+                                          HasSubstr("needs more workspace than the first"))));
+    EXPECT_EQ(fake_libraries().executions, 0) << "nor is it tried";
+    // The first one may need most.
+    use({.seconds = {1, 1}, .workspaces = {500, 400}, .refused = {0}});
+    allow_trials();
     EXPECT_EQ(runs(y), 1);
-    EXPECT_THAT(log.lines, ElementsAre(HasSubstr("refuses to run what it has offered, the next is taken: ")));
-    // Made before or after: without a word, and whatever the library says by then.
-    fake_libraries().is_reversed = true;
-    std::vector<std::vector<float>> content(2, std::vector<float>(200, 1.0F));
-    (void)result(y, *other, content);
-    EXPECT_EQ(fake_libraries().latest, 1);
-    fake_libraries().refused = {};
-    EXPECT_EQ(runs(y), 1);
-    EXPECT_EQ(log.lines.size(), 1u);
   }
 }
 
-TEST_F(LibraryChoices, AtItsFirstRunNothingTakesMoreThanWasPlanned) {
-  for (Value y : {matmul(tensor({2, 11}), tensor({11, 4})), conv2d(tensor({1, 5, 7, 2}), tensor({3, 3, 2, 4}))}) {
-    use({.workspace_bytes = 500, .seconds = {1, 1}, .refused = {0}});
+TEST_F(LibraryChoices, WhatCannotBeTriedIsTakenAsOffered) {
+  for (Value y : {product_, convolution_}) {
+    use({.workspaces = {500}, .refused = {0}});
+    const auto untried = make(y);
+    ASSERT_NE(untried, nullptr);
+    EXPECT_EQ(fake_libraries().executions, 0);
+    EXPECT_GE(untried->workspace_bytes(), 500u);
+  }
+}
+
+TEST_F(LibraryChoices, ARefusalInACycleIsAnErrorAndNothingTakesItsPlace) {
+  for (Value y : {product_, convolution_}) {
+    use({.seconds = {1, 1}, .refused = {0}});
     const auto kernel = make(y);
-    EXPECT_EQ(kernel->workspace_bytes() >= 500, true);
-    fake_libraries().workspace_bytes = 501;
+    const AlgorithmChoices chosen = cuda_.choices().known();
+    const std::string algorithm = kernel->implementation();
     const std::vector<std::vector<float>> content(2, std::vector<float>(200, 1.0F));
     EXPECT_THAT([&] { (void)result(y, *kernel, content); },
-                testing::ThrowsMessage<DeviceError>(
-                    AllOf(HasSubstr("nothing else fits the 500 B"), HasSubstr("make the session anew"))));
+                testing::ThrowsMessage<DeviceError>(AllOf(HasSubstr(chosen.algorithms.begin()->first),
+                                                          HasSubstr("; algorithm " + chosen.algorithms.begin()->second),
+                                                          HasSubstr("start the process again with more"))));
     EXPECT_EQ(fake_libraries().executions, 0);
-    EXPECT_FALSE(is_taken(y)) << "by a session that is made anew";
+    EXPECT_EQ(cuda_.choices().known(), chosen);
+    // What is refused while a cycle is recorded may run step by step: by the same algorithm.
+    fake_libraries().refused = {};
+    (void)result(y, *kernel, content);
+    EXPECT_EQ(fake_libraries().latest, 0);
+    EXPECT_EQ(kernel->implementation(), algorithm);
+    EXPECT_EQ(runs(y), 0) << "in a kernel that is made later, too";
+  }
+}
+
+TEST_F(LibraryChoices, ARefusalLeavesNoErrorForTheNextLaunch) {
+  for (Value y : {product_, convolution_}) {
+    for (const bool is_tried : {false, true}) {
+      use({.seconds = {1, 1}, .refused = {0, 1}});
+      if (is_tried) {
+        allow_trials();
+        EXPECT_FALSE(is_taken(y));
+      } else {
+        const auto kernel = make(y);
+        const std::vector<std::vector<float>> content(2, std::vector<float>(200, 1.0F));
+        EXPECT_THROW((void)result(y, *kernel, content), DeviceError);
+      }
+      EXPECT_FALSE(fake_libraries().has_left_error);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // Fakes of the calls of cuBLASLt that need a GPU: they compute on the host.
 
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,10 +28,24 @@ std::vector<int> offered_algorithms(std::size_t most) {
   return numbers;
 }
 
+std::size_t workspace_of(int number) {
+  const FakeLibraries& libraries = fake_libraries();
+  const auto i = static_cast<std::size_t>(number);
+  return i < libraries.workspaces.size() ? libraries.workspaces[i] : libraries.workspace_bytes;
+}
+
+bool refuses(int number) {
+  FakeLibraries& libraries = fake_libraries();
+  const bool refused = libraries.refused.contains(number);
+  libraries.has_left_error = libraries.has_left_error || refused;
+  return refused;
+}
+
 void check_execution(int number, const void* one, const void* zero, void* workspace, std::size_t workspace_bytes) {
   EXPECT_EQ(*static_cast<const float*>(one), 1);
   EXPECT_EQ(*static_cast<const float*>(zero), 0);
-  EXPECT_EQ(workspace_bytes, fake_libraries().workspace_bytes);
+  EXPECT_EQ(workspace_bytes, workspace_of(number));
+  EXPECT_FALSE(fake_libraries().has_left_error) << "a launch would tell the error of a refusal";
   if (workspace_bytes > 0) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(workspace) % 256, 0u);
     std::memset(workspace, 0x5A, workspace_bytes);
@@ -143,6 +158,10 @@ using namespace sectionflow::testing_support;
 
 extern "C" {
 
+cudaError_t cudaGetLastError() {
+  return std::exchange(fake_libraries().has_left_error, false) ? cudaErrorInvalidValue : cudaSuccess;
+}
+
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   ++num_handles;
   *handle = reinterpret_cast<cublasLtHandle_t>(kHandle);
@@ -175,8 +194,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     results[i] = {};
     results[i].algo.data[0] = offered[static_cast<std::size_t>(i)];
     results[i].algo.data[7] = kLastWord;
-    results[i].workspaceSize = libraries.workspace_bytes;
-    results[i].state = results[i].algo.data[0] == kFails ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    const std::uint64_t algorithm = results[i].algo.data[0];
+    results[i].workspaceSize = workspace_of(algorithm < kExact ? 0 : static_cast<int>(algorithm - kExact));
+    results[i].state = algorithm == kFails ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
   }
   return libraries.cublas_status;
 }
@@ -221,7 +241,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   const bool rounds = algorithm->data[0] == kRoundsToTf32;
   EXPECT_EQ(rounds, fake_libraries().allow_tf32 && !result.is_bf16);
   const int number = rounds ? 0 : static_cast<int>(algorithm->data[0] - kExact);
-  if (fake_libraries().refused.contains(number)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (refuses(number)) return CUBLAS_STATUS_NOT_SUPPORTED;
   check_execution(number, alpha, beta, workspace, workspace_bytes);
   const auto reads = [product](cublasLtMatrixLayout_t layout, cublasLtMatmulDescAttributes_t name) {
     return Matrix(layout, attribute<std::int32_t>(product, name) == CUBLAS_OP_T);

@@ -209,7 +209,7 @@ cudnnStatus_t offer(const Convolution& c, int wanted, int* found, Candidate* can
 template <class Algorithm>
 cudnnStatus_t tell_workspace(const Convolution& c, Algorithm algorithm, std::size_t* bytes) {
   const int number = number_of(c, algorithm);
-  *bytes = fake_libraries().workspace_bytes;
+  *bytes = workspace_of(number);
   return number == 0 && !fake_libraries().tells_workspace ? CUDNN_STATUS_INTERNAL_ERROR : CUDNN_STATUS_SUCCESS;
 }
 
@@ -220,7 +220,7 @@ bool is_refused(cudnnHandle_t handle, const Convolution& c, Algorithm algorithm,
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(handle), kHandle);
   EXPECT_EQ(c.math, runs_on_tensor_cores(c) ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
   const int number = number_of(c, algorithm);
-  if (fake_libraries().refused.contains(number)) return true;
+  if (refuses(number)) return true;
   check_execution(number, alpha, beta, workspace, workspace_bytes);
   return false;
 }

@@ -27,14 +27,16 @@ struct FakeLibraries {
   /// How long each sound algorithm takes, by their numbers; so many are offered (by cuDNN two at most). What is not
   /// sound takes no time at all.
   std::vector<double> seconds{1};
-  bool is_reversed = false;           ///< whether the last one is offered first
-  std::set<int> refused{};            ///< those that are offered and then do not run
-  bool tells_workspace = true;        ///< whether cuDNN says of its first sound algorithm how much that needs
-  int questions = 0;                  ///< how often a library was asked what it offers
-  int latest = -1;                    ///< the sound algorithm that was executed last
-  double clock = 0;                   ///< seconds of all executions
-  std::size_t free_memory = 1 << 20;  ///< of the GPU
-  std::size_t allocated_memory = 0;   ///< now
+  bool is_reversed = false;               ///< whether the last one is offered first
+  std::vector<std::size_t> workspaces{};  ///< where they differ: of each sound algorithm, by their numbers
+  std::set<int> refused{};                ///< those that are offered and then do not run
+  bool has_left_error = false;            ///< whether CUDA's runtime has an error of a refusal to tell
+  bool tells_workspace = true;            ///< whether cuDNN says of its first sound algorithm how much that needs
+  int questions = 0;                      ///< how often a library was asked what it offers
+  int latest = -1;                        ///< the sound algorithm that was executed last
+  double clock = 0;                       ///< seconds of all executions
+  std::size_t free_memory = 1 << 20;      ///< of the GPU
+  std::size_t allocated_memory = 0;       ///< now
   std::size_t peak_allocated_memory = 0;
 };
 /// The libraries of the running test; their workspace may be written.
@@ -45,6 +47,10 @@ int num_cudnn_handles();
 /// The stream that cuDNN's work joins.
 cudaStream_t cudnn_stream();
 
+/// What a sound algorithm asks for.
+std::size_t workspace_of(int number);
+/// Whether it is refused, which then leaves an error.
+bool refuses(int number);
 /// Checks what every execution is given, and lets its time pass. `number`: which sound algorithm it is.
 void check_execution(int number, const void* one, const void* zero, void* workspace, std::size_t workspace_bytes);
 /// The numbers of the sound algorithms in the order in which they are offered; `most`: how many there are.

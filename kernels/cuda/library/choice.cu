@@ -1,11 +1,9 @@
+#include <cuda_runtime_api.h>
 #include <glog/logging.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <set>
 
 #include "device/device_queues.h"
 #include "kernels/cuda/library/choice.h"
@@ -174,43 +172,19 @@ bool is_refused(Device& device, const Trial& trial) {
 }
 
 void warn_of_refusal(const std::string& problem, const std::string& algorithm) {
-  LOG(WARNING) << "a library refuses to run what it has offered, the next is taken: " << problem << "; algorithm "
+  LOG(WARNING) << "a library refuses to run what it has offered, which is not taken: " << problem << "; algorithm "
                << algorithm;
 }
 
-namespace {
-
-/// What libraries have refused to run in kernels, by problems, and what runs instead.
-struct Refusals {
-  std::set<std::string> algorithms;
-  std::optional<std::string> instead;
-};
-std::mutex refusals_mutex;
-
-std::map<std::string, Refusals>& all_refusals() {
-  static std::map<std::string, Refusals> refusals;
-  return refusals;
+void forget_refusal() {
+  (void)cudaGetLastError();
 }
 
-}  // namespace
-
-std::optional<std::string> replace_refused(const std::string& problem, const std::string& algorithm,
-                                           std::span<const std::string> offered) {
-  const std::lock_guard lock(refusals_mutex);
-  Refusals& refusals = all_refusals()[problem];
-  if (!refusals.algorithms.insert(algorithm).second) return refusals.instead;
-  warn_of_refusal(problem, algorithm);
-  const auto next = std::find_if(offered.begin(), offered.end(),
-                                 [&](const std::string& each) { return !refusals.algorithms.contains(each); });
-  refusals.instead = next == offered.end() ? std::nullopt : std::optional(*next);
-  return refusals.instead;
-}
-
-std::string replacement_of(const std::string& problem, const std::string& algorithm) {
-  const std::lock_guard lock(refusals_mutex);
-  const auto found = all_refusals().find(problem);
-  if (found == all_refusals().end() || !found->second.algorithms.contains(algorithm)) return algorithm;
-  return found->second.instead.value_or(kNoAlgorithm);
+void fail_as_refused(const std::string& problem, const std::string& algorithm) {
+  throw DeviceError(error_text_of(
+      "a library refuses to run what it has offered, and what could not be tried while the program was compiled: ",
+      problem, "; algorithm ", algorithm,
+      hint("start the process again with more device memory, in which algorithms are tried before one is taken")));
 }
 
 }  // namespace sectionflow::gpu

@@ -64,12 +64,11 @@ bool is_refused(Device& device, const Trial& trial);
 
 /// A line of the log: what a library has offered does not run.
 void warn_of_refusal(const std::string& problem, const std::string& algorithm);
-/// Says that kernels of the problem were refused `algorithm`, in this process from here on, and gives what all of them
-/// run instead: the first of `offered` that was not refused; nothing where there is none. Threads: any.
-std::optional<std::string> replace_refused(const std::string& problem, const std::string& algorithm,
-                                           std::span<const std::string> offered);
-/// What kernels of the problem run for `algorithm`: that, what has replaced it, or kNoAlgorithm. Threads: any.
-std::string replacement_of(const std::string& problem, const std::string& algorithm);
+/// After a call that a library has refused: an error that it may have left with CUDA's runtime is not the next
+/// launch's.
+void forget_refusal();
+/// Throws: DeviceError for a kernel whose algorithm is refused in a cycle.
+[[noreturn]] void fail_as_refused(const std::string& problem, const std::string& algorithm);
 
 /// How many algorithms are timed: those that the library holds for the fastest.
 inline constexpr std::size_t kMostTimed = 10;
@@ -97,7 +96,7 @@ class LibraryChooser final : public AlgorithmChooser {
     const bool is_timed = request_.device.choices().autotune() && candidates_.size() > 1;
     std::optional<std::size_t> chosen = is_timed ? fastest() : std::nullopt;
     for (std::size_t i = 0; !chosen && i < candidates_.size(); ++i) {
-      if (may_run(i)) chosen = i;
+      if (may_follow(i)) chosen = i;
     }
     if (chosen) return text(*chosen);
     warn_of_none(problem_, left_out_);
@@ -106,7 +105,9 @@ class LibraryChooser final : public AlgorithmChooser {
 
  private:
   void ask() {
-    if (!asked_) candidates_ = library_.candidates(left_out_);
+    if (asked_) return;
+    candidates_ = library_.candidates(left_out_);
+    if (!left_out_.text().empty()) forget_refusal();
     asked_ = true;
   }
   std::string text(std::size_t number) const { return text_of_words(Library::words(candidates_[number])); }
@@ -114,11 +115,20 @@ class LibraryChooser final : public AlgorithmChooser {
   std::optional<std::size_t> fastest() {
     return fastest_of(request_.device, trial_of(0, std::min(candidates_.size(), kMostTimed)));
   }
+  /// Whether it may stand in for those before it: plans that were made where nothing could be tried have the first
+  /// one's workspace, and no plan is to have more.
+  bool may_follow(std::size_t number) {
+    if (candidates_[number].workspace_bytes <= candidates_[0].workspace_bytes) return may_run(number);
+    leave_out(number, "needs more workspace than the first");
+    return false;
+  }
   bool may_run(std::size_t number) {
     if (!is_refused(request_.device, trial_of(number, 1))) return true;
-    left_out_.add(static_cast<std::int64_t>(number),
-                  text_of("of those that may be taken (", text(number), ") does not run"));
+    leave_out(number, "does not run");
     return false;
+  }
+  void leave_out(std::size_t number, const char* why) {
+    left_out_.add(static_cast<std::int64_t>(number), text_of("of those that may be taken (", text(number), ") ", why));
   }
   Trial trial_of(std::size_t first, std::size_t count) {
     // All these operations have two factors; what gradients have besides is there for its shape.
@@ -131,6 +141,7 @@ class LibraryChooser final : public AlgorithmChooser {
     }
     trial.launch = [this, first](std::size_t number, const KernelArguments& arguments) {
       if (library_.launch(candidates_[first + number], arguments)) return true;
+      forget_refusal();
       warn_of_refusal(problem_, text(first + number));
       return false;
     };
@@ -158,54 +169,36 @@ template <class Library>
 std::optional<typename Library::Candidate> choose_algorithm(const KernelRequest& request, const std::string& problem,
                                                             Library& library) {
   LibraryChooser<Library> chooser(request, problem, library);
-  const std::string chosen = replacement_of(problem, request.device.choices().algorithm_for(problem, chooser));
+  const std::string chosen = request.device.choices().algorithm_for(problem, chooser);
   if (chosen == kNoAlgorithm) return std::nullopt;
   return candidate_of<Library>(chosen);
 }
 
-/// What a kernel runs for a problem: an algorithm that was chosen, which may not have been tried. One that the library
-/// refuses to run is replaced by the next that it offers, in every kernel of the process, within the workspace that was
-/// planned. A refusal follows from the question alone, so that nothing has been computed with what is replaced.
+/// What a kernel runs for a problem: the algorithm that was chosen, which may not have been tried.
 template <class Library>
 class RunnableAlgorithm {
  public:
   using Candidate = typename Library::Candidate;
 
   RunnableAlgorithm(std::string problem, Library library, const Candidate& candidate)
-      : problem_(std::move(problem)),
-        library_(std::move(library)),
-        candidate_(candidate),
-        planned_bytes_(candidate.workspace_bytes) {}
+      : problem_(std::move(problem)), library_(std::move(library)), candidate_(candidate) {}
 
   const Candidate& candidate() const { return candidate_; }
-  std::size_t planned_bytes() const { return planned_bytes_; }
+  std::size_t planned_bytes() const { return candidate_.workspace_bytes; }
 
-  /// Calls run(library, candidate), which returns false where the library refuses the candidate, until it does not.
-  /// Throws: DeviceError where nothing is left.
+  /// Calls run(library, candidate), which returns false where the library refuses the candidate. Throws: DeviceError
+  /// then. Another algorithm would give other bits than other cycles, and want another plan.
   template <class Run>
   void run(const Run& run) {
-    while (!run(library_, candidate_)) replace();
+    if (run(library_, candidate_)) return;
+    forget_refusal();
+    fail_as_refused(problem_, text_of_words(Library::words(candidate_)));
   }
 
  private:
-  void replace() {
-    const std::string refused = text_of_words(Library::words(candidate_));
-    LeftOut left_out;
-    std::vector<std::string> offered;
-    for (const Candidate& candidate : library_.candidates(left_out)) {
-      if (candidate.workspace_bytes <= planned_bytes_) offered.push_back(text_of_words(Library::words(candidate)));
-    }
-    const std::optional<std::string> instead = replace_refused(problem_, refused, offered);
-    SF_CHECK(instead, DeviceError, "a library refuses to run what it has offered, and nothing else fits the ",
-             bytes_text(planned_bytes_), " of workspace that were planned: ", problem_,
-             hint("make the session anew: it takes another kernel"));
-    candidate_ = candidate_of<Library>(*instead);
-  }
-
   std::string problem_;
   Library library_;
   Candidate candidate_;
-  std::size_t planned_bytes_;
 };
 
 }  // namespace sectionflow::gpu
