@@ -43,7 +43,7 @@ class ListFitter::Fitting {
       : tools_(tools),
         request_(request),
         profile_(request.profile != nullptr ? *request.profile : nominal_),
-        drafts_(tools, request_.policies, profile_),
+        drafts_(tools, request_.policies, profile_, watch_.asking()),
         given_(list),
         once_(plans_repeats() && request.least == nullptr ? without_repeats(list) : list) {}
 
@@ -142,6 +142,7 @@ class ListFitter::Fitting {
     options.effort = request_.effort;
     options.num_rungs = request_.num_rungs;
     options.progress = [this](int rungs) { watch_.tell("budgets searched", rungs, frontier_->num_rungs()); };
+    options.check = watch_.asking();
     frontier_.emplace(problem(), options);
   }
 
@@ -226,6 +227,7 @@ class ListFitter::Fitting {
   double seconds_of(const planning::Frontier::Rung& found) {
     if (!found.plan) return std::numeric_limits<double>::infinity();
     if (!drafts_.copies_variables()) return found.evaluation.cost;
+    watch_.check();
     const auto [known, is_new] = seconds_.try_emplace(executions_of(*found.plan), 0);
     if (is_new) known->second = drafts_.plain(list_of(known->first)).seconds;
     return known->second;
@@ -244,6 +246,7 @@ class ListFitter::Fitting {
   /// Of a plan of a rung.
   std::optional<Candidate> candidate_of(const planning::Frontier::Rung& found, int rung) {
     if (!found.plan) return std::nullopt;
+    watch_.check();
     const std::vector<int> order = executions_of(*found.plan);
     Candidate candidate = drafts_.plain(list_of(order));
     if (!drafts_.must_be_simulated()) candidate.seconds = found.evaluation.cost;  // the same but for rounding
@@ -295,7 +298,7 @@ class ListFitter::Fitting {
     if (!joint_) {
       make_frontier();
       joint_.emplace(JointLists::Source{*problem_, drafts_, *frontier_, request_.order_fixed, request_.effort,
-                                        request_.name, [this] { watch_.check(); }});
+                                        request_.name, watch_.asking()});
     }
     const std::size_t capacity = device_capacity();
     const int highest =
@@ -330,11 +333,7 @@ class ListFitter::Fitting {
 
   void offer(Candidate candidate) {
     if (drafts_.has_forced() && plans_repeats()) candidate.seconds = std::max(candidate.seconds, least_seconds());
-    if (drafts_.is_within_other_tiers(candidate)) {
-      note_least(candidate.device_peak);
-    } else {
-      others_refuse_ = true;
-    }
+    drafts_.is_within_other_tiers(candidate) ? note_least(candidate.device_peak) : void(others_refuse_ = true);
     if (!best_ || is_better(candidate, *best_)) best_ = std::move(candidate);
   }
 

@@ -47,15 +47,14 @@ JointLists::JointLists(Source source)
 }
 
 double JointLists::least_seconds(int rung) {
-  const auto [known, is_new] = least_seconds_.try_emplace(rung, 0);
-  if (!is_new) return known->second;
+  const auto known = least_seconds_.find(rung);
+  if (known != least_seconds_.end()) return known->second;
   // What costs more to prove than to search for is not worth it.
   constexpr std::int64_t kLooks = 300'000'000;
   constexpr double kRounding = 1e-9;  // bounds and plans add up seconds in other orders
-  const double extra =
-      planning::lower_bound(problem_, ladder_.budget_of(rung), {.link = link_, .effort = kLooks}).extra_seconds;
-  known->second = planning::default_cost(problem_) + extra * (1 - kRounding);
-  return known->second;
+  const planning::BoundOptions options{.link = link_, .effort = kLooks, .check = source_.check};
+  const double extra = planning::lower_bound(problem_, ladder_.budget_of(rung), options).extra_seconds;
+  return least_seconds_[rung] = planning::default_cost(problem_) + extra * (1 - kRounding);
 }
 
 const FittedList* JointLists::list(int rung) {
@@ -67,9 +66,7 @@ const FittedList* JointLists::list(int rung) {
     search.order_fixed = source_.order_fixed;
     search.effort = effort_of_a_rung();
     search.looks = std::min(search.looks, 100 * search.effort);
-    if (source_.progress) {
-      search.progress = [&](const planning::SearchProgress&) { source_.progress(); };
-    }
+    search.check = source_.check;
     const int start = source_.alone.last_within(search.budget);
     if (start >= 0 && source_.alone.rung(start).plan) search.starts = {*source_.alone.rung(start).plan};
     const planning::SearchResult found = search_plan(problem_, search);

@@ -29,10 +29,9 @@ class JointLists {
     ListDrafts& drafts;
     planning::Frontier& alone;  ///< plans of the problem without copies
     bool order_fixed = false;
-    std::int64_t effort = 0;  ///< moves for the frontier without copies; 0: what is worth its time
-    std::string name{};       ///< of who plans, for notes
-    /// Behind each round of a search; what it throws ends that.
-    std::function<void()> progress{};
+    std::int64_t effort = 0;        ///< moves for the frontier without copies; 0: what is worth its time
+    std::string name{};             ///< of who plans, for notes
+    std::function<void()> check{};  ///< many times a second while it searches; what it throws ends that
   };
   /// What it refers to must outlive this. REQUIRES: threads carry copies; a list without offloads and halves.
   explicit JointLists(Source source);

@@ -85,14 +85,14 @@ OffloadPolicies ListDrafts::request(const InstructionList& list, bool only_force
 }
 
 std::optional<FittedList> ListDrafts::swapped_within(const InstructionList& list, double seconds) {
-  SwapPlanner planner(list, tools_, request(list, false), profile_);
+  SwapPlanner planner(list, tools_, request(list, false), profile_, check_);
   std::optional<SwapPlan> plan = planner.plan_within(seconds);
   if (!plan) return std::nullopt;
   return told(*std::move(plan), planner);
 }
 
 ListDrafts::Swapped ListDrafts::planned(const InstructionList& list, bool only_forced) {
-  SwapPlanner planner(list, tools_, request(list, only_forced), profile_);
+  SwapPlanner planner(list, tools_, request(list, only_forced), profile_, check_);
   FittedList swapped = told(planner.plan(), planner);
   return {std::move(swapped), planner.smallest_budget(), planner.smallest_is_exact()};
 }

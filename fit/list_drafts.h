@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "fit/fit_list.h"
 #include "swap/step_times.h"
@@ -15,9 +17,10 @@ bool is_planned_elsewhere(const InstructionList& list);
 /// Drafts lists as the policies of a request want them, for the budgets of the tools as they are.
 class ListDrafts {
  public:
-  /// All must outlive this.
-  ListDrafts(PlanningTools& tools, const ListPolicies& policies, const Profile& profile)
-      : tools_(tools), policies_(policies), profile_(profile), times_(tools, profile) {}
+  /// All must outlive this. `check` is called many times a second while it is planned what is offloaded; what it throws
+  /// ends that.
+  ListDrafts(PlanningTools& tools, const ListPolicies& policies, const Profile& profile, std::function<void()> check)
+      : tools_(tools), policies_(policies), profile_(profile), check_(std::move(check)), times_(tools, profile) {}
 
   /// The list with what is offloaded in any case, and nothing else.
   FittedList plain(const InstructionList& list);
@@ -65,6 +68,7 @@ class ListDrafts {
   PlanningTools& tools_;
   const ListPolicies& policies_;
   const Profile& profile_;
+  const std::function<void()> check_;
   StepTimes times_;
 };
 

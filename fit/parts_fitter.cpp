@@ -135,12 +135,12 @@ bool PartsFitter::least_is_enough() const {
 const PartsFitter::Least& PartsFitter::least_in_parts() {
   if (least_) return *least_;
   find_parts();
-  least_ = Least{};
-  Least& least = *least_;
-  if (in_parts_.empty()) return least;
+  Least least;
+  if (in_parts_.empty()) return least_.emplace(std::move(least));
   least.values = chains_->values();
   StepTimes times(tools_, profile_);
   for (const InParts& split : in_parts_) {
+    watch_.check();
     const Draft draft = tools_.draft(split.list);
     std::map<NodeId, double> seconds;
     for (const Step& step : draft.schedule.steps) {
@@ -152,23 +152,27 @@ const PartsFitter::Least& PartsFitter::least_in_parts() {
     }
     least.largest = largest_operation(draft, tools_.kernels(), tools_.graph().graph());
   }
-  return least;
+  return least_.emplace(std::move(least));
 }
 
 /// What the list takes in more and more parts.
 void PartsFitter::find_parts() {
-  if (std::exchange(has_looked_, true) || !may_split(request_)) return;
+  if (has_looked_ || !may_split(request_)) return;
+  watch_.check();
+  in_parts_.clear();  // of an earlier call that was stopped
   const Draft draft = tools_.draft(once_);
   chains_ = std::make_unique<PartChains>(once_, draft, tools_);
   auto last = static_cast<double>(draft.device_peak_bytes);
   int idle = 0;
   for (int parts = chains_->next_number(2); parts > 0 && idle < kMostIdle; parts = chains_->next_number(2 * parts)) {
+    watch_.check();
     make_parts(parts);
     const auto peak = static_cast<double>(in_parts_.back().drafted.device_peak);
     const bool saves = peak <= last * (1 - kLeastGain);
     saves ? void(last = peak) : in_parts_.pop_back();
     idle = saves ? 0 : idle + 1;
   }
+  has_looked_ = true;
 }
 
 void PartsFitter::make_parts(int parts) {

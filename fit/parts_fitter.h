@@ -9,6 +9,7 @@
 
 #include "fit/fit_list.h"
 #include "fit/part_chains.h"
+#include "fit/search_watch.h"
 #include "schedule/report.h"
 
 namespace sectionflow {
@@ -57,6 +58,7 @@ class PartsFitter {
   const InstructionList& given_;
   PlanningTools& tools_;
   const FitRequest request_;
+  const SearchWatch watch_{request_};
   const Profile nominal_;
   const Profile& profile_;
   const InstructionList once_;

@@ -147,6 +147,9 @@ std::vector<BudgetPoint> BudgetPlanner::points(const std::vector<std::size_t>& b
   }
   planning::BoundOptions bound_options;
   bound_options.link = link_of(tools_, options_, profile_);
+  const FitRequest asked = request();
+  const SearchWatch watch(asked);
+  bound_options.check = watch.asking();
   const std::vector<planning::LowerBound> bounds = planning::lower_bounds(problem(), capacities, bound_options);
   const double once = planning::default_cost(problem());
   for (std::size_t i = 0; i < points.size(); ++i) points[i].bound_seconds = once + bounds[i].extra_seconds;

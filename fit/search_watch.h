@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 
 #include "fit/fit_list.h"
 
@@ -16,6 +17,10 @@ class SearchWatch {
 
   /// Throws: StoppedError where the request is to be stopped.
   void check() const;
+  /// The same, to be handed on to whoever searches. This must outlive it.
+  std::function<void()> asking() const {
+    return [this] { check(); };
+  }
   /// `what`: what is counted, of which so many are done of at most so many. Throws: as check().
   void tell(const char* what, int done, int of);
 

@@ -34,6 +34,7 @@ class Annealer {
     std::int64_t inside = 0;
     for (std::int64_t move = 0; move < options_.moves; ++move) {
       if (move % kBlock == 0) {
+        if (options_.check) options_.check();
         follow(inside > kBlock / 2, move);
         inside = 0;
       }

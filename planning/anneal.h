@@ -18,7 +18,8 @@ struct AnnealOptions {
   /// their way, 100 hardly ever.
   double price = 1;
   std::uint64_t seed = 1;
-  Link link{};  ///< where the problem has copies
+  Link link{};                    ///< where the problem has copies
+  std::function<void()> check{};  ///< every few hundred moves; what it throws ends the annealing
 };
 
 /// An order of executions, what it costs and the memory that it needs.

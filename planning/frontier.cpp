@@ -31,6 +31,7 @@ SearchOptions Frontier::search_options(std::int64_t budget, std::int64_t effort,
   search.effort = std::max<std::int64_t>(effort, 1);
   search.looks = std::min(search.looks, 100 * search.effort);
   search.seed = options_.seed;
+  search.check = options_.check;
   if (options_.progress) {
     search.progress = [this](const SearchProgress&) { options_.progress(static_cast<int>(rungs_.size())); };
   }
@@ -75,9 +76,10 @@ void Frontier::find_lowest() {
 }
 
 int Frontier::dearest_operation(int index) {
-  const auto [entry, is_new] = dearest_.try_emplace(index, -1);
-  if (is_new) entry->second = lower_bound(problem_, budget_of(index)).operation;
-  return entry->second;
+  const auto known = dearest_.find(index);
+  if (known != dearest_.end()) return known->second;
+  const int operation = lower_bound(problem_, budget_of(index), {.check = options_.check}).operation;
+  return dearest_.emplace(index, operation).first->second;
 }
 
 const Frontier::Rung& Frontier::with_slack(int index, int manner) {

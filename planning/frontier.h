@@ -23,6 +23,7 @@ struct FrontierOptions {
   std::int64_t effort = 0;
   std::uint64_t seed = 1;
   std::function<void(int rungs_done)> progress{};  ///< behind each round of each search; what it throws ends that
+  std::function<void()> check{};                   ///< as SearchOptions::check, of each search
 };
 
 /// Plans without copies for a ladder of budgets, from the largest working set to the peak of the default plan. Each is

@@ -262,14 +262,17 @@ double bound_of_whole(const Problem& late, Crossing crossing, const WholeCopies:
 }
 
 /// Raises bounds at the crossings that they are of.
-void raise_by_whole_copies(const Problem& problem, const std::vector<std::int64_t>& budgets, const Link& link,
-                           MinCut& cut, const std::vector<std::size_t>& open, std::vector<LowerBound>& bounds) {
+void raise_by_whole_copies(const Problem& problem, const std::vector<std::int64_t>& budgets,
+                           const BoundOptions& options, MinCut& cut, const std::vector<std::size_t>& open,
+                           std::vector<LowerBound>& bounds) {
+  const Link& link = options.link;
   const WholeCopies copies(problem, link);
   Crossings crossings(problem);
   Crossing crossing;
   for (const double moment : copies.moments()) {
     const Problem late = copies.without_earlier(moment);
     for (const std::size_t i : open) {
+      if (options.check) options.check();
       LowerBound& best = bounds[i];
       if (best.operation < 0 || best.extra_seconds == kInfinity) continue;
       crossings.find(best.operation, crossing);
@@ -350,6 +353,7 @@ std::vector<LowerBound> lower_bounds(const Problem& problem, const std::vector<s
   MinCut cut;
   std::vector<int> variants(budgets.size(), 0);  // at the best crossing: which is the least bounded
   for (const int v : from_high_to_low(promise)) {
+    if (options.check) options.check();
     if (cut.looks() > options.effort) break;
     crossings.find(v, crossing);
     raise_by_least(problem, crossing, budgets, options.link, cut, open, bounds, variants);
@@ -367,7 +371,7 @@ std::vector<LowerBound> lower_bounds(const Problem& problem, const std::vector<s
     std::sort(best.repeated.begin(), best.repeated.end());
   }
   if (options.link.bytes_per_second > 0) {
-    raise_by_whole_copies(problem, budgets, options.link, cut, open, bounds);
+    raise_by_whole_copies(problem, budgets, options, cut, open, bounds);
   }
   return bounds;
 }

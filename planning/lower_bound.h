@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "planning/problem.h"
@@ -20,6 +21,7 @@ struct BoundOptions {
   /// Looks at arcs of networks, after which operations that are left are not examined any more: the bound is then that
   /// of the others, of which those with the largest knapsacks come first. The same on every machine.
   std::int64_t effort = 3'000'000'000;
+  std::function<void()> check{};  ///< before each operation that is examined; what it throws ends it
 };
 
 /// No plan within the budget takes less time than all operations once and `extra_seconds`, in whatever order it

@@ -140,6 +140,7 @@ class Search {
                                             3, variants.size()));
     for (const std::int64_t budget : budgets) {
       for (const EvictWeights& weights : variants) {
+        check();
         std::optional<std::vector<int>> order = evict_order(flat_, budget, weights);
         if (order && is_allowed(*order)) offer(std::move(*order), weights.text());
       }
@@ -185,6 +186,7 @@ class Search {
     anneal_options.price = price;
     anneal_options.seed = options_.seed + ++rounds_;
     anneal_options.link = options_.link;
+    anneal_options.check = options_.check;
     FoundOrder found = anneal(problem, start, anneal_options);
     tried_ += (problem.has_copies() ? kMovesOfTimed : 1) * moves;
     report(tried_);
@@ -193,6 +195,7 @@ class Search {
 
   /// An order with copies that bring it to `target` bytes or near, and its plan considered.
   FoundOrder with_offloads(FoundOrder order, std::int64_t target, const std::string& start, bool may_wait = false) {
+    check();
     Offloads offloads = choose_offloads(flat_, order.order, target, options_.link, may_wait);
     order.absences = std::move(offloads.absences);
     order.peak = offloads.peak;
@@ -313,6 +316,7 @@ class Search {
     FoundOrder best;
     const std::vector<EvictWeights> variants = evict_variants();
     for (std::size_t i = 0; i < kVariants; ++i) {
+      check();
       const std::optional<std::vector<int>> order = evict_order(flat_, budget, variants[i]);
       if (!order || !is_allowed(*order)) continue;
       const Sequence sequence(flat_, *order);
@@ -322,6 +326,9 @@ class Search {
     return best;
   }
 
+  void check() const {
+    if (options_.check) options_.check();
+  }
   void report(std::int64_t moves) const {
     if (!options_.progress) return;
     const double seconds = result_.plan ? result_.evaluation.seconds : std::numeric_limits<double>::infinity();

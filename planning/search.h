@@ -36,7 +36,9 @@ struct SearchOptions {
   std::uint64_t seed = 1;
   /// The result is never worse than the best of these that fits; where the order is fixed, of those that keep it.
   std::vector<Plan> starts{};
-  std::function<void(const SearchProgress&)> progress{};
+  std::function<void(const SearchProgress&)> progress{};  ///< behind each round of annealing
+  /// Many times a second: before each walk, and every few hundred moves. What it throws ends the search.
+  std::function<void()> check{};
 };
 
 struct SearchResult {

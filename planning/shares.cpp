@@ -42,7 +42,9 @@ SearchResult search_shares(const Problem& problem, SearchOptions options) {
   }
   for (; !budgets.empty(); budgets.pop_back()) {
     options.budget = budgets.back();
-    const double extra = best.plan ? lower_bound(problem, options.budget, {.link = options.link}).extra_seconds : 0;
+    const double extra =
+        best.plan ? lower_bound(problem, options.budget, {.link = options.link, .check = options.check}).extra_seconds
+                  : 0;
     // Neither this share nor any below it has a quicker one.
     if (best.plan && best.evaluation.seconds <= default_cost(problem) + extra) break;
     SearchResult found = search_plan(problem, options);

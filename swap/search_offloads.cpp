@@ -98,13 +98,15 @@ bool is_as_good(const TierCapacity& capacity, const OffloadPlan& plan, double se
 /// Goes from one plan to a better one as long as a small change makes it better.
 class OffloadSearch {
  public:
-  OffloadSearch(const SwapProblem& problem, const TierCapacity& capacity, OffloadPlan start, std::size_t least_bytes)
+  OffloadSearch(const SwapProblem& problem, const TierCapacity& capacity, OffloadPlan start, std::size_t least_bytes,
+                const std::function<void()>& check)
       : problem_(problem),
         repair_(problem),
         capacity_(capacity),
         best_(std::move(start)),
         most_device_bytes_(std::max(capacity.device, device_bytes_with(best_.offloaded))),
-        least_bytes_(least_bytes) {}
+        least_bytes_(least_bytes),
+        check_(check) {}
 
   /// Until the plan is as good as that, or nothing makes it better.
   OffloadPlan search(double good_enough) {
@@ -141,6 +143,7 @@ class OffloadSearch {
     if (unwanted >= 0 && candidate(unwanted).placement != Placement::automatic) return false;
     if (unwanted >= 0 && wanted >= 0 && candidate(unwanted).bytes < least_bytes_) return false;
     --trials_;
+    if (check_) check_();
     std::vector<int> offloaded = repair_.repaired(capacity_.device, best_.offloaded, wanted, unwanted);
     if (offloaded == best_.offloaded || device_bytes_with(offloaded) > most_device_bytes_) return false;
     OffloadPlan plan = timed(problem_, capacity_, offloaded, best_.simulation.steps, 1);
@@ -171,6 +174,7 @@ class OffloadSearch {
   OffloadPlan best_;
   std::size_t most_device_bytes_;
   std::size_t least_bytes_;  // of a candidate that is worth a trial
+  const std::function<void()>& check_;
   int trials_ = kMostTrials;
 };
 
@@ -210,11 +214,13 @@ OffloadPlan plan_offloads(const SwapProblem& problem, const TierCapacity& capaci
   return timed(problem, capacity, offloaded, times_without_waits(problem), kRetimings);
 }
 
-OffloadPlan search_offloads(const SwapProblem& problem, const TierCapacity& capacity, std::size_t slack) {
+OffloadPlan search_offloads(const SwapProblem& problem, const TierCapacity& capacity, std::size_t slack,
+                            const std::function<void()>& check) {
   std::vector<OffloadPlan> starts = {plan_offloads(problem, capacity, choose_offloads(problem, capacity.device))};
   if (problem.carrier == CopyCarrier::threads && !starts[0].offloaded.empty()) {
     starts.push_back(plan_offloads(problem, capacity, earliest_offloads(problem, capacity.device)));
     for (int i = 1; i <= kMostSlack; ++i) {
+      if (check) check();
       const std::size_t less = capacity.device - std::min(capacity.device, static_cast<std::size_t>(i) * slack);
       starts.push_back(plan_offloads(problem, capacity, choose_offloads(problem, less)));
     }
@@ -226,8 +232,9 @@ OffloadPlan search_offloads(const SwapProblem& problem, const TierCapacity& capa
   const double good_enough = least_seconds(problem, capacity.device) * (1 + kNothing);
   for (std::size_t i = 0; i < std::min(kSearches, starts.size()); ++i) {
     if (is_as_good(capacity, best, good_enough)) break;
-    OffloadPlan plan = OffloadSearch(problem, capacity, std::move(starts[i]), least_bytes(problem, capacity.device))
-                           .search(good_enough);
+    OffloadPlan plan =
+        OffloadSearch(problem, capacity, std::move(starts[i]), least_bytes(problem, capacity.device), check)
+            .search(good_enough);
     if (is_better(problem, capacity, plan, best)) best = std::move(plan);
   }
   return best;

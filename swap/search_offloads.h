@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "swap/relaxed_simulation.h"
@@ -25,7 +26,9 @@ OffloadPlan plan_offloads(const SwapProblem& problem, const TierCapacity& capaci
 
 /// The fastest plan that is found within a fixed number of trials. It begins with what is idle first, and with what
 /// choose_offloads takes for the capacity, or for less by a few multiples of `slack`; then it takes one offload away,
-/// or adds one, or both, as long as that makes the plan better. Less copying breaks ties.
-OffloadPlan search_offloads(const SwapProblem& problem, const TierCapacity& capacity, std::size_t slack);
+/// or adds one, or both, as long as that makes the plan better. Less copying breaks ties. `check`, where there is one,
+/// is called before each trial; what it throws ends the search.
+OffloadPlan search_offloads(const SwapProblem& problem, const TierCapacity& capacity, std::size_t slack,
+                            const std::function<void()>& check = {});
 
 }  // namespace sectionflow

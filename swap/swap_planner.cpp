@@ -31,8 +31,8 @@ std::size_t above(std::size_t bytes, std::size_t limit) {
 }  // namespace
 
 SwapPlanner::SwapPlanner(const InstructionList& list, PlanningTools& tools, const OffloadPolicies& request,
-                         const Profile& profile)
-    : list_(list), tools_(tools), times_(tools, profile) {
+                         const Profile& profile, std::function<void()> check)
+    : list_(list), tools_(tools), check_(std::move(check)), times_(tools, profile) {
   Draft draft = tools.draft(list);
   problem_ = make_swap_problem(list, draft, tools, request, times_);
   const auto must_go = [](const OffloadCandidate& candidate) { return candidate.placement == Placement::disk; };
@@ -42,6 +42,10 @@ SwapPlanner::SwapPlanner(const InstructionList& list, PlanningTools& tools, cons
   }
   for (double seconds : problem_.seconds) compute_seconds_ += seconds;
   make_ladders(draft.device_peak_bytes);
+}
+
+void SwapPlanner::check() const {
+  if (check_) check_();
 }
 
 void SwapPlanner::make_ladders(std::size_t top) {
@@ -161,20 +165,22 @@ std::vector<std::size_t> SwapPlanner::host_rungs(const Proposal& free, bool leav
 }
 
 SwapPlanner::Proposal SwapPlanner::tight_proposal(const Proposal& free, std::size_t host, bool leaves_out_disk) const {
+  check();
   Proposal tight{.rung = free.rung,
                  .leaves_out_disk = leaves_out_disk,
                  .capacity = {.device = free.capacity.device, .host = host}};
   const SwapProblem& problem = problem_of(leaves_out_disk);
   tight.plan = problem.has_disk ? plan_offloads(problem, tight.capacity, free.plan.offloaded)
-                                : search_offloads(problem, tight.capacity, slack());
+                                : search_offloads(problem, tight.capacity, slack(), check_);
   tight.bound = std::max(free.bound, tight.plan.simulation.seconds);
   return tight;
 }
 
 SwapPlanner::Proposal SwapPlanner::free_proposal(std::size_t rung) const {
+  check();
   Proposal proposal{
       .rung = rung, .leaves_out_disk = false, .capacity = {.device = device_capacity(rung), .host = kUnlimited}};
-  proposal.plan = search_offloads(problem_, proposal.capacity, slack());
+  proposal.plan = search_offloads(problem_, proposal.capacity, slack(), check_);
   proposal.bound = std::max(bound_of(rung), proposal.plan.simulation.seconds);
   return proposal;
 }
@@ -201,6 +207,7 @@ SwapPlan SwapPlanner::made_of(Proposal proposal) {
 }
 
 SwapPlan SwapPlanner::drafted(const Proposal& proposal) {
+  check();
   SwapPlan plan{.decisions = proposal.plan.decisions};
   plan.list = insert_offloads(list_, offloads_of(problem_, plan.decisions));
   Draft draft = tools_.draft(plan.list);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -34,8 +35,10 @@ struct SwapPlan {
 /// way.
 class SwapPlanner {
  public:
-  SwapPlanner(const InstructionList& list, PlanningTools& tools, const OffloadPolicies& request,
-              const Profile& profile);
+  /// List and tools must outlive it. `check`, where there is one, is called many times a second while plans are
+  /// searched for and drafted; what it throws ends that.
+  SwapPlanner(const InstructionList& list, PlanningTools& tools, const OffloadPolicies& request, const Profile& profile,
+              std::function<void()> check = {});
 
   /// The best for the budgets of the tools; where none fits, the one that comes closest.
   SwapPlan plan();
@@ -66,6 +69,7 @@ class SwapPlanner {
     double bound = 0;  ///< the plan does not count as faster
   };
 
+  void check() const;
   void make_ladders(std::size_t top);
   std::size_t highest_rung() const;
   void try_all();
@@ -96,6 +100,7 @@ class SwapPlanner {
 
   const InstructionList& list_;
   PlanningTools& tools_;
+  const std::function<void()> check_;
   StepTimes times_;
   SwapProblem problem_;
   std::optional<SwapProblem> without_disk_;  // where there is one, and nothing has to go there

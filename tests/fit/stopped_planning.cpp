@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/fit/parts_case.h"
 #include "tests/fit/plan_case.h"
 
 namespace sectionflow::testing {
@@ -30,6 +31,39 @@ TEST(StoppedPlanning, LeavesNoPlanAndMayBeginAgain) {
   is_stopped = false;
   EXPECT_TRUE(fitted.plan().fits);
   EXPECT_GT(asked, 20) << "between two budgets it is asked too";
+}
+
+TEST(StoppedPlanning, OfOffloadsAloneIsAskedBetweenTheirTrials) {
+  const PlanWay& way = plan_ways()[1];
+  ASSERT_FALSE(way.fit.may_recompute);
+  const SessionOptions budgets = tight(case_of({}), way);
+  int asked = 0, most = 0;
+  FitBudgetOptions fit = way.fit;
+  fit.stop = [&] { return ++asked == most; };
+  EXPECT_TRUE(Fitted(case_of({}), budgets, fit).plan().fits);
+  const int in_all = asked;
+  EXPECT_GT(in_all, 20);
+  for (most = 1; most <= in_all; most += in_all / 5) {
+    asked = 0;
+    EXPECT_THROW(Fitted(case_of({}), budgets, fit).plan(), StoppedError) << "at question " << most << " of " << in_all;
+    EXPECT_EQ(asked, most) << "nothing goes on behind it";
+  }
+}
+
+TEST(StoppedPlanning, InPartsIsAskedForEachNumberOfParts) {
+  // Twice the same, but for whether chains may run in parts.
+  const auto asked_with = [](bool may_split) {
+    int asked = 0;
+    FitBudgetOptions fit = plan_ways()[1].fit;
+    fit.may_split = may_split;
+    fit.stop = [&] {
+      ++asked;
+      return false;
+    };
+    (void)Fitted(concatenation(), checked(plan_ways()[1].session, 1), fit).plan();
+    return asked;
+  };
+  EXPECT_GT(asked_with(true), asked_with(false));
 }
 
 TEST(StoppedPlanning, IsNotAskedForWhatFitsAsItIs) {

@@ -71,6 +71,58 @@ TEST(Frontier, TheLowestRungWithAPlanIsFoundByHalving) {
   }
 }
 
+TEST(Frontier, SearchesAreAskedBetweenWalksAndWithinEveryRound) {
+  const Problem problem = transformer();
+  struct Ended {};
+  std::int64_t asked = 0, moves = 0, last = 0;  // `last`: the question that ends it
+  SearchOptions options{.budget = default_peak(problem) / 10 * 6, .effort = 1};
+  options.check = [&] {
+    if (++asked == last) throw Ended();
+  };
+  options.progress = [&](const SearchProgress& progress) { moves = progress.moves; };
+  (void)search_plan(problem, options);
+  const std::int64_t of_walks = asked;
+  EXPECT_EQ(moves, 0);
+  EXPECT_GT(of_walks, 3);
+  options.effort = 150'000;
+  asked = 0;
+  (void)search_plan(problem, options);
+  constexpr std::int64_t kMovesBetween = 1000;
+  EXPECT_GT(moves, 50'000);
+  EXPECT_GT(asked - of_walks, moves / kMovesBetween);
+  for (last = 1; last <= of_walks + 100; last += 40) {
+    asked = 0;
+    EXPECT_THROW((void)search_plan(problem, options), Ended);
+    EXPECT_EQ(asked, last);
+  }
+}
+
+TEST(Frontier, IsTheSameBehindAQuestionThatHasEndedIt) {
+  const Problem problem = transformer();
+  struct Ended {};
+  int left = 1 << 30;
+  FrontierOptions options{.num_rungs = 8, .effort = 100'000};
+  Frontier undisturbed(problem, options);
+  options.check = [&] {
+    if (--left == 0) throw Ended();
+  };
+  Frontier ended(problem, options);
+  left = 50;
+  EXPECT_THROW((void)ended.rung(6), Ended);
+  const Frontier::Rung &whole = undisturbed.rung(6), &again = ended.rung(6);
+  ASSERT_TRUE(whole.plan && again.plan);
+  EXPECT_EQ(whole.plan->steps, again.plan->steps);
+}
+
+TEST(Frontier, ABoundIsAskedForEachOperationThatIsExamined) {
+  const Problem problem = transformer();
+  int asked = 0;
+  const std::int64_t budget = default_peak(problem) / 10 * 6;
+  const LowerBound bound = lower_bound(problem, budget, {.check = [&] { ++asked; }});
+  EXPECT_GE(asked, static_cast<int>(problem.operations.size()));
+  EXPECT_EQ(bound.extra_seconds, lower_bound(problem, budget).extra_seconds);
+}
+
 TEST(Frontier, PlansWithSlackFitTheirRungAndAreNoQuickerThanItsOwn) {
   const Problem problem = transformer();
   const FrontierOptions options{.num_rungs = 12, .effort = 400'000};
