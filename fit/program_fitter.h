@@ -52,6 +52,7 @@ class ProgramFitter final : public ProgramPlanner {
   bool plan_again(Executable& program) override;
 
  private:
+  bool replaced_plan(Executable& program);
   /// Where plans come from that nobody has asked for.
   struct Origin {
     std::string name;  ///< "the plan in 'run/step-100'"

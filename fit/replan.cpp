@@ -94,15 +94,26 @@ bool ProgramFitter::is_due(const Executable& program) const {
   return known != nullptr && known->by == this && known->is_due;
 }
 
+/// Where it is stopped from outside the program goes on by the plan that it has, and stays due.
 bool ProgramFitter::plan_again(Executable& program) {
+  if (request_.stop && request_.stop()) return false;
+  try {
+    return replaced_plan(program);
+  } catch (const StoppedError& error) {
+    LOG(INFO) << "fit_budget: a program is not planned again, and goes on as it was: " << error.message();
+    return false;
+  }
+}
+
+bool ProgramFitter::replaced_plan(Executable& program) {
   Watched& known = std::any_cast<Watched&>(program.planner_note);
-  known.is_due = false;
-  ++num_replans_;
   const ConcreteGraph graph(engine_.graph(), program.signature);
   const WrittenList written(program.written, graph);
   const double now = predicted_seconds(program, graph);
   PlanningTools tools = engine_.tools_for(program, graph);
   const FittedList fitted = fit_list(program.written, tools, request_);
+  known.is_due = false;
+  ++num_replans_;
   std::optional<ProgramPlan> plan = described(fitted, written, written.facts());
   const ProgramPlan* const before = planned_.find(known.fingerprint);
   const bool is_other = plan && (before == nullptr || plan->instructions != before->instructions);

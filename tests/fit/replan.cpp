@@ -160,6 +160,26 @@ void expect_replanned_to_recomputing(Drifting& training, const std::function<Pro
   EXPECT_EQ(replanned(training.fitted), 1) << "as long as it takes then is what is expected";
 }
 
+TEST(Replan, ThatIsStoppedKeepsThePlanAndIsMadeLater) {
+  bool is_stopped = false;
+  int left = 0;  // questions until it is
+  FitBudgetOptions fit = on_drift();
+  fit.stop = [&] { return is_stopped || --left == 0; };
+  Drifting training(whole_step, case_of({}), fit);
+  training.drift();
+  is_stopped = true;
+  training.train(3, 1.2);
+  is_stopped = false;
+  left = 4;  // amid the search
+  training.train(1, 1.2);
+  EXPECT_LE(left, 0);
+  EXPECT_EQ(replanned(training.fitted), 0);
+  LogLines log;
+  training.train(1, 1.2);
+  EXPECT_EQ(replanned(training.fitted), 1);
+  EXPECT_THAT(log.lines, Contains(HasSubstr("; 1 of at most 6"))) << "those that were stopped do not count";
+}
+
 TEST(Replan, OfAWholeStepThatDriftsChangesNoBit) {
   Drifting training(whole_step);
   expect_replanned_to_recomputing(training, [&] { return training.fitted.plan(); });
