@@ -45,14 +45,13 @@ History TrainingRun::train() {
   begin();
   try {
     each_callback([](Callback& callback, const TrainerState& state) { callback.on_begin(state); });
-    // The last step of before, whose position was taken or which was broken off between it and its evaluation.
-    if (progress_.is_to_evaluate && options_.validation != nullptr) validate();
-    // Where a limit is reached already, too: the end of an epoch that is over may be all that is left.
-    if (progress_.step_in_epoch > 0) train_epoch();
-    while (!is_to_stop()) train_epoch();
-    if (is_to_evaluate_at_end() && !validate()) {
-      end(StopReason::signal, text_of(history_.why, "; ", name_of_signal(signals_->received()),
-                                      " came in the evaluation at the end, which is made where the training goes on"));
+    try {
+      train_to_end();
+    } catch (const Error& error) {
+      // Of the step whose plan was searched for nothing has run.
+      if (error.code() != ErrorCode::planning_stopped || history_.steps == 0) throw;
+      go_back();
+      break_off();
     }
     finish();
   } catch (...) {
@@ -60,6 +59,15 @@ History TrainingRun::train() {
     throw;
   }
   return std::move(history_);
+}
+
+void TrainingRun::train_to_end() {
+  // The last step of before, whose position was taken or which was broken off between it and its evaluation.
+  if (progress_.is_to_evaluate && options_.validation != nullptr) validate();
+  // Where a limit is reached already, too: the end of an epoch that is over may be all that is left.
+  if (progress_.step_in_epoch > 0) train_epoch();
+  while (!is_to_stop()) train_epoch();
+  if (is_to_evaluate_at_end() && !validate()) break_off(history_.why);
 }
 
 void TrainingRun::begin() {
@@ -122,8 +130,7 @@ void TrainingRun::train_epoch() {
   for (;;) {
     if (options_.steps_per_epoch > 0 && progress_.step_in_epoch >= options_.steps_per_epoch) break;
     if (is_to_stop()) {
-      const bool is_limit = history_.reason == StopReason::completed;
-      if (!is_limit || !pass_is_over()) return;
+      if (history_.reason != StopReason::completed || !pass_is_over()) return;
       break;
     }
     if (!train_step()) break;
@@ -221,18 +228,20 @@ void TrainingRun::warn_of_loss() {
                   "not finite";
 }
 
-/// False where a signal has broken it off: it is made again where the training goes on.
+/// False where a signal, or who has stopped the search for its plan, has broken it off behind a step: it is made again
+/// where the training goes on.
 bool TrainingRun::validate() {
   const TrainerState around = state();
   const EvaluateOptions options{.steps = options_.validation_steps, .callbacks = options_.callbacks};
-  const auto is_broken_off = [&] { return signals_ && signals_->received() != 0; };
   try {
-    auto evaluation = core_.evaluate(*options_.validation, options, &around, where_, is_broken_off);
+    auto evaluation = core_.evaluate(*options_.validation, options, &around, where_, [&] { return signal() != 0; });
     is_broken_off_ = !evaluation;
     if (is_broken_off_) return false;
     history_.evaluation = *std::move(evaluation);
     core_.note_evaluated();
   } catch (Error& error) {
+    is_broken_off_ = error.code() == ErrorCode::planning_stopped && history_.steps > 0;
+    if (is_broken_off_) return false;
     error.add_fact("during", text_of("the evaluation of FitOptions::validation behind step ", progress_.step));
     throw;
   }
@@ -298,10 +307,10 @@ void TrainingRun::end_epoch() {
 /// training. An evaluation that the signal has broken off is still to come.
 bool TrainingRun::is_to_stop() {
   if (history_.reason != StopReason::none && history_.reason != StopReason::completed) return true;
-  const int signal = signals_ ? signals_->received() : 0;
+  const int signal = this->signal();
   const auto is_reached = [](std::int64_t count, std::int64_t limit) { return limit > 0 && count >= limit; };
-  if (signal != 0 && is_broken_off_) {
-    end(StopReason::signal, text_of("got ", name_of_signal(signal)));
+  if (is_broken_off_) {
+    break_off();
   } else if (stop_why_) {
     end(StopReason::callback, *stop_why_);
   } else if (is_reached(history_.steps, options_.steps) || is_reached(progress_.step, options_.max_steps)) {
@@ -313,6 +322,15 @@ bool TrainingRun::is_to_stop() {
   }
   history_.signal = signal;
   return history_.reason != StopReason::none;
+}
+
+/// Ends by a signal, or since a search for a plan was stopped. `why`: what had ended it before its last evaluation.
+void TrainingRun::break_off(std::string why) {
+  history_.signal = signal();
+  const std::string what = history_.signal != 0 ? name_of_signal(history_.signal) : "a stop of planning (SF-E103)";
+  const char* const at_end = " came in the evaluation at the end, which is made where the training goes on";
+  why = why.empty() ? "got " + what : text_of(why, "; ", what, at_end);
+  end(history_.signal != 0 ? StopReason::signal : StopReason::callback, std::move(why));
 }
 
 void TrainingRun::end(StopReason reason, std::string why) {
@@ -351,6 +369,12 @@ std::exception_ptr TrainingRun::call_on_end() {
   return first_error;
 }
 
+/// A batch that was taken and not trained comes again.
+void TrainingRun::go_back() {
+  const std::string& position = progress_.data.text();
+  if (source_.position() != position) source_.restore(position);
+}
+
 /// An error is on its way: whatever else is thrown must neither hide it nor keep what follows from being done.
 void TrainingRun::fail() noexcept {
   history_.reason = StopReason::error;
@@ -363,11 +387,7 @@ void TrainingRun::fail() noexcept {
       LOG(WARNING) << "fit: " << what;
     }
   };
-  attempt("the source cannot go back to the batch that was not trained", [&] {
-    // A batch that was taken and not trained comes again.
-    const std::string& position = progress_.data.text();
-    if (source_.position() != position) source_.restore(position);
-  });
+  attempt("the source cannot go back to the batch that was not trained", [&] { go_back(); });
   attempt("on_end after an error has thrown", [&] {
     if (const auto error = call_on_end(); error != nullptr) std::rethrow_exception(error);
   });

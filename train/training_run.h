@@ -47,6 +47,11 @@ class TrainingRun {
   void end_epoch();
   bool validate();
   bool is_to_stop();
+  /// Noted so far; 0: none, or nobody notes any.
+  int signal() const { return signals_ ? signals_->received() : 0; }
+  void train_to_end();
+  void go_back();
+  void break_off(std::string why = {});
   /// Where no signal has ended it: what stands at its end has not been evaluated, by whatever start.
   bool is_to_evaluate_at_end() const;
   bool pass_is_over();
@@ -86,7 +91,7 @@ class TrainingRun {
   Clock::time_point begun_ = Clock::now(), epoch_begun_ = begun_;
   std::size_t num_begun_ = 0, num_ended_ = 0;  // callbacks
   std::optional<std::string> stop_why_;
-  bool is_broken_off_ = false;  // the last evaluation, by a signal
+  bool is_broken_off_ = false;  // the last evaluation, by a signal or since the search for its plan was stopped
   bool has_warned_of_loss_ = false;
   std::string notes_;
   std::int64_t state_epoch_ = 0, state_steps_ = 0;  // of the epoch that on_epoch is told of; 0: there is none
