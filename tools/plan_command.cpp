@@ -16,7 +16,6 @@
 #include "tools/plan_report.h"
 #include "tools/plan_subject.h"
 #include "tools/stopped_planning.h"
-#include "train/stop_signals.h"
 
 namespace sectionflow {
 namespace {
@@ -193,7 +192,13 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
     planned.misfit = shell_text(error);
   }
   const Strategy of_smallest = strategy_of(arguments, subject, arguments.strategy, "for the smallest budget: ");
-  find_smallest_budget(subject, of_smallest, options, planned);
+  try {
+    find_smallest_budget(subject, of_smallest, options, planned);
+  } catch (const StoppedError&) {
+    // What is planned is planned.
+    planned.smallest_budget.reset();
+    planned.smallest_is_stopped = true;
+  }
   return planned;
 }
 
@@ -214,14 +219,16 @@ int run_plan(const PlanArguments& arguments) {
   check_apart({{"--graph", arguments.subject.graph_file}, {"--profile", arguments.profile}}, written);
   const PlanSubject subject = plan_subject(arguments.subject);
   // A search takes a signal; without one there is nothing that would look for it.
-  std::optional<StopSignals> signals;
-  if (asks_in_any_case || plans_by_search(arguments.strategy)) signals.emplace();
+  std::optional<StopsPlanning> stops;
+  if (asks_in_any_case || plans_by_search(arguments.strategy)) stops.emplace();
   const PlannedStep planned = plan_step(arguments, subject, session_of(arguments, subject));
   if (!is_standard_output(arguments.json)) std::cout << planned.text();
   write_json(arguments.json, planned.json());
   if (!arguments.save_plan.empty() && !planned.fits) {
     std::cerr << "--save-plan: nothing is written to '" << arguments.save_plan << "': what is planned does not fit\n";
   }
+  if (planned.smallest_is_stopped)
+    return status_of_stopped("the search for the smallest budget was stopped (SF-E103): the plan is told without it");
   return planned.fits ? 0 : 1;
 }
 

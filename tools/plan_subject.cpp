@@ -64,13 +64,19 @@ std::vector<std::int64_t> dims_named(const std::string& text, const std::string&
   return dims;
 }
 
+void check_told_once(bool is_new, const char* option, const std::string& name) {
+  SF_CHECK(is_new, ArgumentError, option, ": '", name, "' is given twice; wanted once");
+}
+
 std::map<std::string, Shape> shapes_named(const std::vector<std::string>& arguments) {
   std::map<std::string, Shape> shapes;
   for (const std::string& argument : arguments) {
     const std::size_t equals = argument.rfind('=');
     SF_CHECK(equals != std::string::npos && equals > 0, ArgumentError, "--shape ", argument,
              "; wanted NAME=SIZExSIZEx..., as in image=32x28x28x1");
-    shapes[argument.substr(0, equals)] = Shape(dims_named(argument.substr(equals + 1), argument));
+    const std::string name = argument.substr(0, equals);
+    const bool is_new = shapes.emplace(name, Shape(dims_named(argument.substr(equals + 1), argument))).second;
+    check_told_once(is_new, "--shape", name);
   }
   return shapes;
 }
@@ -82,7 +88,8 @@ std::map<std::string, bool> flags_named(const std::vector<std::string>& argument
     const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
     SF_CHECK(equals > 0 && (value == "true" || value == "false"), ArgumentError, "--flag ", argument,
              "; wanted NAME=true or NAME=false, as in is_training=false");
-    flags[argument.substr(0, equals)] = value == "true";
+    const std::string name = argument.substr(0, equals);
+    check_told_once(flags.emplace(name, value == "true").second, "--flag", name);
   }
   return flags;
 }
@@ -96,6 +103,12 @@ std::set<std::string> decided_by_micro_batches(const Graph& graph) {
   std::set<std::string> names;
   for (const MicroBatches& each : micro_batches_of(graph)) names.insert(each.applies.name());
   return names;
+}
+
+void check_not_decided(const std::set<std::string>& decided, const char* option, const std::string& name) {
+  SF_CHECK(!decided.contains(name), ArgumentError, option, ": '", name,
+           "' says whether a micro-batch is the last of its update, and the fullest of all is planned",
+           hint("leave it out"));
 }
 
 Shape shape_of_feed(Value placeholder, std::int64_t batch) {
@@ -128,7 +141,9 @@ FeedTypes feeds_of_graph(const Graph& graph, const ToldFeeds& told, std::int64_t
     if (is_flag(placeholder)) flags.push_back(node.name());
     const auto shape = told.shapes.find(node.name());
     const auto flag = told.flags.find(node.name());
-    if (shape != told.shapes.end()) {
+    // That one value has no sizes says nothing of which it is.
+    const bool is_shaped = shape != told.shapes.end() && !(is_flag(placeholder) && shape->second.rank() == 0);
+    if (is_shaped) {
       feeds.emplace_back(placeholder, shape->second);
     } else if (is_flag(placeholder)) {
       feeds.emplace_back(placeholder, flag == told.flags.end() || flag->second);
@@ -136,11 +151,12 @@ FeedTypes feeds_of_graph(const Graph& graph, const ToldFeeds& told, std::int64_t
       feeds.emplace_back(placeholder, shape_of_feed(placeholder, batch));
     }
   }
-  for (const auto& [name, shape] : told.shapes) check_known(name, names, "--shape: '" + name + "' is no placeholder");
+  for (const auto& [name, shape] : told.shapes) {
+    check_not_decided(decided, "--shape", name);
+    check_known(name, names, "--shape: '" + name + "' is no placeholder");
+  }
   for (const auto& [name, flag] : told.flags) {
-    SF_CHECK(!decided.contains(name), ArgumentError, "--flag: '", name,
-             "' says whether a micro-batch is the last of its update, and the fullest of all is planned",
-             hint("leave it out"));
+    check_not_decided(decided, "--flag", name);
     SF_CHECK(!flags.empty(), ArgumentError, "--flag: the graph has no boolean placeholder of one value, and so no '",
              name, "'", hint("leave it out"));
     check_known(name, flags, "--flag: '" + name + "' is no boolean placeholder of one value");

@@ -260,6 +260,7 @@ struct KnownTraining {
 /// there is no more than that. So it is asked again with so much, until all of the training fits.
 [[noreturn]] void throw_with_enough(const BudgetError& refusal, const TrainArguments& arguments, const FitPlan& plan,
                                     const ZooModel& zoo, bool evaluates) {
+  const StopsPlanning stops;
   std::optional<ProgramReport> refused;
   std::size_t enough = refusal.minimum_bytes;
   for (std::size_t asked = 0; asked < enough;) {
@@ -296,6 +297,7 @@ int train(const TrainArguments& arguments, const FitPlan& plan, const ZooModel& 
   std::vector<Callback*> callbacks = {&command, &progress, &rate, &loss};
   Outputs outputs(arguments);
   outputs.add_to(callbacks);
+  std::optional<StopsPlanning> stops(std::in_place);
   contender.session().initialize();
   std::map<std::string, std::string> then;
   std::optional<Checkpoints> checkpoints;
@@ -314,6 +316,7 @@ int train(const TrainArguments& arguments, const FitPlan& plan, const ZooModel& 
   UnsavedNote unsaved;
   if (!saver) callbacks.push_back(&unsaved);
   History history = fit(arguments, trainer, data, then, callbacks);
+  stops.reset();
   if (checkpoints) add_kept_evaluation(history, trainer, *checkpoints);
   const auto problems = problems_of(history, trainer, checkpoints ? &*checkpoints : nullptr, loss);
   if (!is_standard_output(arguments.json)) std::cout << results_text(history, trainer, data) << std::flush;

@@ -53,6 +53,10 @@ TEST(PlanGraph, AFlagSaysWhichBranchIsPlanned) {
   expect_refused(plan + "--flag is_deep=1", HasSubstr("wanted NAME=true or NAME=false"));
   expect_refused(plan + "--flag is_dep=true", HasSubstr("did you mean 'is_deep'?"));
   expect_refused(plan + "--flag data=true", HasSubstr("'data' is no boolean placeholder"));
+  expect_refused(plan + "--flag is_deep=true --flag is_deep=false", HasSubstr("'is_deep' is given twice"));
+  expect_refused(plan + "--shape data=32x64 --shape data=8x64", HasSubstr("'data' is given twice"));
+  EXPECT_EQ(transient_bytes(plan + "--shape is_deep= --flag is_deep=false"),
+            transient_bytes(plan + "--flag is_deep=false"));
   expect_refused("plan --flag is_deep=true", HasSubstr("--flag is for graphs of files"));
 }
 
@@ -62,6 +66,8 @@ TEST(PlanGraph, OfMicroBatchesTheFullestIsPlanned) {
   const auto json = json_of_tool(plan);
   EXPECT_TRUE(json.at("fits").get<bool>());
   EXPECT_GE(transient_bytes(plan), transient_bytes(branched_graph(folder, 1)));
+  expect_refused(plan + "--shape last_micro_batch=3",
+                 AllOf(HasSubstr("--shape"), HasSubstr("the last of its update"), HasSubstr("leave it out")));
   expect_refused(plan + "--flag last_micro_batch=true",
                  AllOf(HasSubstr("--flag"), HasSubstr("the last of its update"), HasSubstr("leave it out")));
 }
