@@ -20,24 +20,33 @@ Outcome stopped(const std::string& arguments, const std::string& log) {
 
 // An effort whose end nobody would see.
 const std::string kEndless =
-    " --model mnist_resnet --batch 8 --threads 1 --strategy auto:recompute --effort 1000000000000 "
-    "--device-memory 70%";
+    " --model mnist_resnet --batch 8 --threads 1 --strategy auto:recompute --effort 1000000000000 --device-memory ";
 
 TEST(StoppedPlanning, OfPlanEndsByItsErrorAndWritesNothing) {
   const TemporaryFolder folder;
   const std::string plan = (folder.path() / "plan").string(), json = (folder.path() / "json").string();
   const Outcome outcome =
-      stopped("plan" + kEndless + " --save-plan " + plan + " --json " + json, (folder.path() / "log").string());
+      stopped("plan" + kEndless + "70% --save-plan " + plan + " --json " + json, (folder.path() / "log").string());
   EXPECT_EQ(outcome.status, 128 + 15) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("SF-E103 StoppedError"), HasSubstr("--effort")));
   EXPECT_FALSE(std::filesystem::exists(plan));
   EXPECT_FALSE(std::filesystem::exists(json));
 }
 
+TEST(StoppedPlanning, OfTheSmallestBudgetTellsThePlanWithoutIt) {
+  const TemporaryFolder folder;
+  const std::string json = (folder.path() / "json").string();
+  const Outcome outcome = stopped("plan" + kEndless + "1GiB --json " + json, (folder.path() / "log").string());
+  EXPECT_EQ(outcome.status, 128 + 15) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("fits the budget"), HasSubstr("smallest budget was stopped (SF-E103)"),
+                                  testing::Not(HasSubstr("smallest budget of device memory"))));
+  EXPECT_TRUE(std::filesystem::exists(json));
+}
+
 TEST(StoppedPlanning, OfATrainingEndsItAndLeavesNoCheckpoint) {
   const TemporaryFolder folder;
   const std::string run = (folder.path() / "run").string(), plan = (folder.path() / "plan").string();
-  const Outcome outcome = stopped("train --steps 2" + kEndless + " --plan " + plan + " --checkpoints " + run,
+  const Outcome outcome = stopped("train --steps 2" + kEndless + "70% --plan " + plan + " --checkpoints " + run,
                                   (folder.path() / "log").string());
   EXPECT_EQ(outcome.status, 128 + 15) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("SF-E103 StoppedError"));
