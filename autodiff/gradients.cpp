@@ -184,6 +184,11 @@ std::vector<Contribution> add_to_sums(const Differentiation& d, GradientRequest&
     const Value sum = sums.open_sum(input, node.branch());
     const Value with = sum.valid() ? entry->traits.added_to_sum(request, static_cast<int>(i), sum) : Value();
     if (!with.valid()) continue;
+    if (&with.graph() != &node.graph() || !may_agree(with.type(), input.type())) {
+      refuse_gradients(d, node,
+                       text_of("a sum of ", with.type().text(), " for input ", i, ", '", input.name(), "', which is ",
+                               input.type().text()));
+    }
     request.wanted[i] = false;
     contributions.push_back({input, with, true});
   }

@@ -61,6 +61,8 @@ Value added_to_sum(const GradientRequest& r, int input, Value sum) {
     return options.transpose_a ? add_matmul(sum, b, dy, {.transpose_a = options.transpose_b, .transpose_b = true})
                                : add_matmul(sum, dy, b, {.transpose_a = false, .transpose_b = !options.transpose_b});
   }
+  // Rows of no elements cannot be told from each other.
+  if ((a.shape().rank() > 2 && a.shape()[-1] == 0) || (dy.shape().rank() > 2 && dy.shape()[-1] == 0)) return {};
   const Value rows = as_rows(a), dy_rows = as_rows(dy);
   return options.transpose_b ? add_matmul(sum, dy_rows, rows, {.transpose_a = true, .transpose_b = options.transpose_a})
                              : add_matmul(sum, rows, dy_rows, {.transpose_a = !options.transpose_a});

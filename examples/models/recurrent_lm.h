@@ -15,7 +15,7 @@ struct RecurrentLmOptions {
   int layers = 2;                ///< of cells, one above the other
   std::int64_t width = 650;      ///< of a token's row and of each layer
   std::int64_t sequence = 64;    ///< tokens, which are the steps
-  std::int64_t block_steps = 0;  ///< of a natural block; 0: 16, or a third of a sequence that is shorter than three
+  std::int64_t block_steps = 0;  ///< of a natural block; 0: 16, or a third of a sequence shorter than three of these
   std::int64_t vocabulary = 10000;
   float dropout = 0;            ///< rate behind the embedding and each layer
   bool tied_embeddings = true;  ///< the table of tokens is the kernel of the head
