@@ -158,11 +158,13 @@ Value shard_of_value(std::string_view name, Value initial_value, int ranks) {
 std::int64_t ranks_of_shard(Value variable) {
   SF_CHECK(is_variable(variable), ArgumentError, "'", variable.name(), "' is no variable but a ",
            variable.node().op().name);
-  return variable.node().options<VariableNode>().ranks;
+  // A stored constant is whole.
+  return constant_content(variable) != nullptr ? 0 : variable.node().options<VariableNode>().ranks;
 }
 
 Value gathered_of(Value variable) {
   (void)is_trainable(variable);  // which says where it is no variable
+  if (constant_content(variable) != nullptr) return {};
   const Operation gathered = *variable.node().options<VariableNode>().gathered;
   return gathered.valid() && gathered.node().inputs()[1] == variable ? gathered.node().output() : Value();
 }
@@ -175,6 +177,7 @@ Value variable_of_shard(Value shard) {
 
 void note_gathered(Node& gathered) {
   for (const Value& variable : gathered.inputs()) {
+    if (constant_content(variable) != nullptr) continue;
     const auto known = variable.node().options<VariableNode>().gathered;
     *known = Operation(gathered);
     gathered.graph().on_roll_back([known] { *known = {}; });

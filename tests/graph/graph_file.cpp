@@ -11,6 +11,7 @@
 
 #include "examples/models/zoo.h"
 #include "graph/nodes/arithmetic.h"
+#include "graph/nodes/indexing.h"
 #include "graph/nodes/layout.h"
 #include "graph/nodes/matmul.h"
 #include "graph/nodes/shards.h"
@@ -80,6 +81,7 @@ void add_shapes(Graph& graph) {
   const Value table = placeholder(graph, "table", {5, 3});
   const Value rows_of_table = constant(graph, HostTensor::of<std::int32_t>({5}, {4, -1, 0, 0, 2}));
   (void)categorical(x, {.draws = 4});
+  (void)gather_grad(placeholder(graph, "rows", {5, 3}), rows_of_table, table);
   const Value rows = gather(table, constant(graph, HostTensor::of<std::int64_t>({2}, {4, -1})));
   std::vector<Value> values = {reshape(x, {8, -1}),
                                same_size(x, x, {.axis = 1, .like_axis = -2, .what = "steps"}),
