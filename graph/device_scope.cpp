@@ -13,7 +13,9 @@ bool is_device_name(std::string_view name) {
     if (!name.starts_with(kind)) continue;
     const std::string_view number = name.substr(kind.size());
     const auto is_digit = [](char digit) { return digit >= '0' && digit <= '9'; };
-    return !number.empty() && number.size() <= 4 && std::all_of(number.begin(), number.end(), is_digit);
+    const bool is_written_once = number == "0" || !number.starts_with('0');
+    return !number.empty() && is_written_once && number.size() <= 4 &&
+           std::all_of(number.begin(), number.end(), is_digit);
   }
   return false;
 }

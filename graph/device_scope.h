@@ -18,10 +18,10 @@ struct DeviceScopeOptions {
 
 /// While it lives, nodes are made that are meant for a device: `{ DeviceScope on(graph, "cuda:1"); y = matmul(x, w);
 /// }`. Of scopes within each other the inner one counts. Gradients of a node are meant for its device. Files keep it,
-/// as collections. The graph must outlive it.
+/// as collections. The graph must outlive it. Nodes are named as the scope ends: end it before anything is planned.
 class DeviceScope {
  public:
-  /// Throws: ArgumentError for a name other than "cpu:N" or "cuda:N".
+  /// Throws: ArgumentError for a name other than "cpu:N" or "cuda:N", N without leading zeros.
   DeviceScope(Graph& graph, std::string device, const DeviceScopeOptions& options = {}, Where where = Where::here());
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;

@@ -46,10 +46,17 @@ TensorView part_of(const std::string& name, const HostTensor& tensor, int tower,
 Feeds feeds_of_tower(const Example& batch, const std::vector<std::string>& inputs, const Graph& graph, int tower,
                      int towers) {
   Feeds feeds;
-  for (const auto& [name, tensor] : batch) {
+  const Example::value_type* first = nullptr;
+  for (const Example::value_type& entry : batch) {
+    const auto& [name, tensor] = entry;
     const bool is_split = std::find(inputs.begin(), inputs.end(), name) != inputs.end();
     const Value placeholder = placeholder_named(graph, name);
     feeds.emplace_back(placeholder, is_split ? part_of(name, tensor, tower, towers) : tensor.view());
+    if (!is_split) continue;
+    if (first == nullptr) first = &entry;
+    SF_CHECK_CODE(tensor.shape()[0] == first->second.shape()[0], ShapeError, ErrorCode::batch_examples, "input '",
+                  first->first, "' has ", first->second.shape()[0], " examples, and input '", name, "' has ",
+                  tensor.shape()[0], hint("batch all inputs alike; what is not one row for each example is no input"));
   }
   return feeds;
 }

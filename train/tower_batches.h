@@ -14,7 +14,7 @@ Value placeholder_named(const Graph& graph, const std::string& name);
 
 /// What one of `towers` is fed of a batch: of tensors among `inputs` its part, of others all. Views: the batch must
 /// live as long. Throws: ArgumentError (SF-E600) for a tensor that no placeholder takes; ShapeError (SF-E602) for an
-/// input that towers do not divide, with both numbers.
+/// input that towers do not divide and for inputs of different numbers of examples, with both numbers.
 Feeds feeds_of_tower(const Example& batch, const std::vector<std::string>& inputs, const Graph& graph, int tower,
                      int towers);
 

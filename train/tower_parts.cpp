@@ -57,6 +57,8 @@ void check_devices(const std::vector<SessionOptions>& devices) {
   std::set<std::string> names;
   for (const SessionOptions& device : devices) {
     const std::string name = device_name(device.device);
+    SF_CHECK(device.device.ordinal >= 0, ArgumentError, "make_parallel: '", name, "' is no device",
+             hint("number devices from 0: cpu(0, {...}), cpu(1, {...})"));
     const auto check_same = [&](bool is_same, const char* what, const auto& of_first, const auto& here) {
       SF_CHECK_CODE(is_same, ArgumentError, ErrorCode::ranks, "make_parallel: ", device_name(first.device), " has ",
                     what, " ", of_first, ", and ", name, " has ", here,

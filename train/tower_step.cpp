@@ -1,6 +1,8 @@
 #include "train/tower_step.h"
 
+#include "runtime/check_feeds.h"
 #include "runtime/engine.h"
+#include "train/tower_variables.h"
 
 namespace sectionflow {
 
@@ -27,16 +29,22 @@ RunOptions run_options(const Tower& tower, const TowerStep& step) {
 }  // namespace
 
 ProgramReport plan_step(const Tower& tower, const TowerStep& step, Where where) {
+  // Types tell no dtypes.
+  (void)signature_of(tower.graph(), step.feeds);
   const FeedTypes types = types_of(step.feeds);
   if (is_cycle(tower, step)) return tower.manager().plan(tower.session(), step.fetches, types, where);
   return tower.session().plan(step.fetches, types, run_options(tower, step), where);
 }
 
 void check_step(const Tower& tower, const TowerStep& step, Where where) {
+  const Session& session = tower.session();
+  check_no_half(session, step.trains ? "train" : "run");
+  check_whole(session);
   const ProgramReport report = plan_step(tower, step, where);
   if (!report.fits) throw_budget_error(report);
-  const Engine& behind = engine(tower.session());
+  const Engine& behind = engine(session);
   if (const Executable* const program = behind.latest_program()) behind.check_ready(*program);
+  if (session.options().check_feeds) check_finite(step.feeds);
 }
 
 std::vector<HostTensor> execute_step(const Tower& tower, const TowerStep& step, Where where) {

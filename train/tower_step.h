@@ -21,7 +21,8 @@ std::vector<Operation> training_operations_of(const Graph& graph);
 
 /// The program of a step. Throws: as Session::plan.
 ProgramReport plan_step(const Tower& tower, const TowerStep& step, Where where);
-/// Refuses what a tower alone would refuse amid a step of all. Throws: as Session::run before anything runs.
+/// Refuses what a tower alone would refuse amid a step of all: sessions that cannot, feeds by dtype, shape and number,
+/// programs and budgets. Throws: as Session::run before anything runs.
 void check_step(const Tower& tower, const TowerStep& step, Where where);
 /// Throws: as Session::run and GraphSectionManager::run_full_cycle.
 std::vector<HostTensor> execute_step(const Tower& tower, const TowerStep& step, Where where);

@@ -17,6 +17,9 @@ TowerThreads::TowerThreads(int count) {
     close();
     throw DeviceError(text_of("cpu: thread ", threads_.size() + 1, " of ", count,
                               " for towers was refused: ", error.what(), "; try a higher limit of processes"));
+  } catch (...) {
+    close();
+    throw;
   }
 }
 

@@ -13,7 +13,7 @@ namespace sectionflow {
 /// OpenMP keeps a team for each thread that begins one. Threads hold signals, which are the program's.
 class TowerThreads {
  public:
-  /// Throws: DeviceError when the machine refuses a thread.
+  /// Throws: DeviceError when the machine refuses a thread; std::bad_alloc.
   explicit TowerThreads(int count);
   ~TowerThreads();
   TowerThreads(const TowerThreads&) = delete;

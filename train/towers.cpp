@@ -1,8 +1,8 @@
 #include "train/towers.h"
 
+#include <atomic>
 #include <exception>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "base/one_at_a_time.h"
@@ -12,6 +12,7 @@
 #include "train/tower_parts.h"
 #include "train/tower_step.h"
 #include "train/tower_threads.h"
+#include "train/tower_variables.h"
 
 namespace sectionflow {
 
@@ -26,7 +27,7 @@ struct Towers::Core {
   /// Makes a call on all towers. `ends_all`: where one throws the others may wait for it, and are told. Throws: the
   /// error that came first; those of others that were told of it come behind.
   void on_all(bool ends_all, const std::function<void(Tower&)>& call) {
-    const auto inside = one_at_a_time.enter("the towers");
+    const auto inside = enter();
     std::mutex mutex;
     std::exception_ptr cause, consequence;
     const auto note = [&](std::exception_ptr error, bool is_told) {
@@ -40,7 +41,10 @@ struct Towers::Core {
         call(tower);
       } catch (CommunicationError& error) {
         error.add_fact("tower", tower_text(tower));
+        if (error.code() == ErrorCode::communication) error.add_fact("towers", kEnded);
         note(std::current_exception(), true);
+        // All have different texts, and may go on. Anything else may be of a call that nobody else makes.
+        if (ends_all && error.code() != ErrorCode::different_texts) tower.parts_->communicator->fail(error.what());
       } catch (Error& error) {
         if (ends_all) tower.parts_->communicator->fail(error.what());
         error.add_fact("tower", tower_text(tower));
@@ -56,8 +60,37 @@ struct Towers::Core {
     if (cause != nullptr) std::rethrow_exception(cause);
     if (consequence != nullptr) std::rethrow_exception(consequence);
   }
+  static constexpr std::string_view kEnded =
+      "what one of them throws as it executes ends their training: make them anew, and load the last file";
   static std::string tower_text(const Tower& tower) { return text_of(tower.number(), ", on ", tower.device()); }
 
+  OneAtATime::Entry enter() { return one_at_a_time.enter("the set of towers"); }
+  /// Makes a check of each tower, on this thread.
+  void check_each(const std::function<void(const Tower&)>& check) const {
+    for (const auto& tower : towers) {
+      try {
+        check(*tower);
+      } catch (Error& error) {
+        error.add_fact("tower", tower_text(*tower));
+        throw;
+      }
+    }
+  }
+  /// Throws: ArgumentError (SF-E323) where a call that changes variables has ended on some towers alone.
+  void check_even() const {
+    SF_CHECK_CODE(!is_uneven, ArgumentError, ErrorCode::torn_session,
+                  "a call that was to change the variables of all towers has failed on one of them",
+                  hint("call initialize(); where it fails again, as by a budget, make the towers anew"));
+  }
+  /// The variables of all are there, and the same.
+  void check_readable() const {
+    check_even();
+    check_each([](const Tower& tower) { check_whole(tower.session()); });
+  }
+
+  void initialize(Where where);
+  void write(const std::string& name, const HostTensor& tensor, Where where);
+  LoadReport load(const std::string& path, const LoadOptions& options, Where where);
   void build(const BuildTower& build, const std::vector<SessionOptions>& devices);
   void make_sessions(const std::vector<SessionOptions>& devices, const CommunicatorOptions& options, Where where);
   std::vector<TowerStep> steps(bool trains, const Example& batch, const std::vector<std::string>& outputs) const;
@@ -67,7 +100,7 @@ struct Towers::Core {
 
   std::vector<std::string> inputs;
   std::vector<std::unique_ptr<Tower>> towers;
-  std::set<std::string> checked;  // steps that all towers can take
+  bool is_uneven = false;  // their variables may differ
   OneAtATime one_at_a_time;
   TowerThreads threads;
 };
@@ -116,18 +149,14 @@ std::vector<TowerStep> Towers::Core::steps(bool trains, const Example& batch,
 }
 
 Example Towers::Core::execute(bool trains, const Example& batch, const std::vector<std::string>& outputs, Where where) {
-  const auto inside = one_at_a_time.enter("the towers");
+  const auto inside = enter();
   const std::vector<TowerStep> steps = this->steps(trains, batch, outputs);
   const auto step_of = [&](const Tower& tower) -> const TowerStep& {
     return steps[static_cast<std::size_t>(tower.number())];
   };
-  std::string key = trains ? "train" : "run";
-  for (const std::string& name : outputs) key += text_of(" ", name.size(), ":", name);
-  for (const auto& [name, tensor] : batch) key += text_of(" ", name.size(), ":", name, " ", tensor.type().text());
-  if (!checked.contains(key)) {
-    on_all(false, [&](Tower& tower) { check_step(tower, step_of(tower), where); });
-    checked.insert(std::move(key));
-  }
+  check_even();
+  // Each time: what sessions are in, and what has been set up, is not in the batch.
+  on_all(false, [&](Tower& tower) { check_step(tower, step_of(tower), where); });
   std::vector<std::vector<HostTensor>> fetched(towers.size());
   on_all(true, [&](Tower& tower) {
     fetched[static_cast<std::size_t>(tower.number())] = execute_step(tower, step_of(tower), where);
@@ -139,6 +168,59 @@ Example Towers::Core::execute(bool trains, const Example& batch, const std::vect
     result.insert_or_assign(outputs[i], joined(outputs[i], first().parts_->outputs.at(outputs[i]), parts));
   }
   return result;
+}
+
+void Towers::Core::initialize(Where where) {
+  const auto inside = enter();
+  check_each([](const Tower& tower) { check_can_begin(tower.session()); });
+  std::atomic<bool> has_begun = false;
+  try {
+    on_all(false, [&](Tower& tower) {
+      tower.session().initialize(where);
+      has_begun = true;
+    });
+  } catch (...) {
+    is_uneven = is_uneven || has_begun;
+    throw;
+  }
+  is_uneven = false;
+}
+
+void Towers::Core::write(const std::string& name, const HostTensor& tensor, Where where) {
+  const auto inside = enter();
+  check_even();
+  std::vector<Value> variables;
+  check_each([&](const Tower& tower) { variables.push_back(settable_variable(tower, name, tensor.type())); });
+  is_uneven = true;
+  for (std::size_t t = 0; t < towers.size(); ++t) towers[t]->session().write(variables[t], tensor, where);
+  is_uneven = false;
+}
+
+LoadReport Towers::Core::load(const std::string& path, const LoadOptions& options, Where where) {
+  const auto inside = enter();
+  check_even();
+  Session& from = first().session();
+  const std::vector<Value> variables = from.graph().values(kVariables);
+  std::vector<std::vector<Value>> targets(towers.size());
+  check_each([&](const Tower& tower) {
+    check_no_half(tower.session(), "load");
+    for (const Value variable : variables) {
+      targets[static_cast<std::size_t>(tower.number())].push_back(
+          settable_variable(tower, variable.name(), variable.type()));
+    }
+  });
+  const VariableFile file = read_variable_file(path);
+  check_between_updates(from, file, options);
+  LoadReport report = load_file(from, file, options, where);
+  is_uneven = true;
+  for (std::size_t t = 1; t < towers.size(); ++t) {
+    Session& to = towers[t]->session();
+    for (std::size_t i = 0; i < variables.size(); ++i) to.write(targets[t][i], from.read(variables[i], where), where);
+    to.set_completed_cycles(from.completed_cycles(), where);
+    to.use_algorithms(from.algorithm_choices());
+  }
+  is_uneven = false;
+  return report;
 }
 
 Towers::Towers(const BuildTower& build, const std::vector<SessionOptions>& devices, std::vector<std::string> inputs,
@@ -155,36 +237,38 @@ Towers::~Towers() = default;
 Towers::Towers(Towers&&) noexcept = default;
 Towers& Towers::operator=(Towers&&) noexcept = default;
 
+Towers::Core& Towers::core() const {
+  SF_CHECK(core_ != nullptr, ArgumentError, "these towers have been moved from", hint("use those that they went to"));
+  return *core_;
+}
+
 int Towers::size() const {
-  return static_cast<int>(core_->towers.size());
+  return static_cast<int>(core().towers.size());
 }
 
 Tower& Towers::tower(int number) const {
   SF_CHECK(number >= 0 && number < size(), ArgumentError, "there is no tower ", number, "; there are ", size(),
            ", from 0");
-  return *core_->towers[static_cast<std::size_t>(number)];
+  return *core().towers[static_cast<std::size_t>(number)];
 }
 
 void Towers::initialize(Where where) {
-  call_at(where, [&] {
-    core_->checked.clear();
-    core_->on_all(false, [&](Tower& tower) { tower.session().initialize(where); });
-  });
+  call_at(where, [&] { core().initialize(where); });
 }
 
 Example Towers::train(const Example& batch, const std::vector<std::string>& outputs, Where where) {
-  return call_at(where, [&] { return core_->execute(true, batch, outputs, where); });
+  return call_at(where, [&] { return core().execute(true, batch, outputs, where); });
 }
 
 Example Towers::run(const Example& batch, const std::vector<std::string>& outputs, Where where) {
-  return call_at(where, [&] { return core_->execute(false, batch, outputs, where); });
+  return call_at(where, [&] { return core().execute(false, batch, outputs, where); });
 }
 
 std::vector<ProgramReport> Towers::plan(const Example& batch, const std::vector<std::string>& outputs, Where where) {
   return call_at(where, [&] {
-    const std::vector<TowerStep> steps = core_->steps(true, batch, outputs);
+    const std::vector<TowerStep> steps = core().steps(true, batch, outputs);
     std::vector<ProgramReport> reports(steps.size());
-    core_->on_all(false, [&](Tower& tower) {
+    core().on_all(false, [&](Tower& tower) {
       const auto t = static_cast<std::size_t>(tower.number());
       reports[t] = plan_step(tower, steps[t], where);
     });
@@ -194,51 +278,43 @@ std::vector<ProgramReport> Towers::plan(const Example& batch, const std::vector<
 
 HostTensor Towers::read(const std::string& variable, Where where) {
   return call_at(where, [&] {
-    const auto inside = core_->one_at_a_time.enter("the towers");
-    const Tower& first = core_->first();
+    const auto inside = core().enter();
+    core().check_readable();
+    const Tower& first = core().first();
     return first.session().read(first.graph().find(variable).output(), where);
   });
 }
 
 void Towers::write(const std::string& variable, const HostTensor& tensor, Where where) {
-  call_at(where, [&] {
-    const auto inside = core_->one_at_a_time.enter("the towers");
-    for (const auto& tower : core_->towers) {
-      tower->session().write(tower->graph().find(variable).output(), tensor, where);
-    }
-  });
+  call_at(where, [&] { core().write(variable, tensor, where); });
 }
 
 void Towers::save(const std::string& path, Where where) {
-  const auto inside = core_->one_at_a_time.enter("the towers");
-  save_variables(core_->first().session(), path, {}, where);
-}
-
-LoadReport Towers::load(const std::string& path, const LoadOptions& options, Where where) {
-  return call_at(where, [&] {
-    const auto inside = core_->one_at_a_time.enter("the towers");
-    Session& first = core_->first().session();
-    LoadReport report = load_variables(first, path, options, where);
-    for (std::size_t t = 1; t < core_->towers.size(); ++t) {
-      const Tower& tower = *core_->towers[t];
-      for (const Value variable : first.graph().values(kVariables)) {
-        tower.session().write(tower.graph().find(variable.name()).output(), first.read(variable));
-      }
-      tower.session().set_completed_cycles(first.completed_cycles());
-      tower.session().use_algorithms(first.algorithm_choices());
-    }
-    return report;
+  call_at(where, [&] {
+    const auto inside = core().enter();
+    core().check_readable();
+    Session& first = core().first().session();
+    check_no_half(first, "save");
+    check_between_updates(first, "save");
+    save_variables(first, path, {}, where);
   });
 }
 
+LoadReport Towers::load(const std::string& path, const LoadOptions& options, Where where) {
+  return call_at(where, [&] { return core().load(path, options, where); });
+}
+
 std::uint64_t Towers::completed_cycles() const {
-  return core_->first().session().completed_cycles();
+  return core().first().session().completed_cycles();
 }
 
 void Towers::on_each(const std::function<void(Tower&)>& call, Where where) {
   call_at(where, [&] {
-    core_->checked.clear();
-    core_->on_all(true, call);
+    SF_CHECK(call != nullptr, ArgumentError, "on_each: there is no call to make",
+             hint("give what is to be done with each tower: [](Tower& tower) {...}"));
+    const auto inside = core().enter();
+    core().check_even();
+    core().on_all(true, call);
   });
 }
 

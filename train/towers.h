@@ -71,12 +71,12 @@ class Tower {
 /// that takes their parts as micro-batches. A call is made on all towers, each on its thread, and returns when all have
 /// ended.
 ///
-/// Where a tower throws, the others end too, and the call throws the error that came first, with the fact "tower".
-/// What can be refused on all towers before one of them trains changes nothing: feeds that do not fit, a batch that
-/// does not divide, a budget of one of them. What a tower throws as it executes, or in on_each, is final: later calls
-/// that train throw a CommunicationError (SF-E510). What does not train goes on, reading and saving too, where no
-/// update had begun; behind the first, sessions are torn (SF-E323). Threads: one at a time; a second that comes in is
-/// refused.
+/// Where a tower throws, the others end too, and the call throws the error that came first; an Error has the fact
+/// "tower". What can be refused on all towers before one of them trains changes nothing: feeds that do not fit, a batch
+/// that does not divide, a budget of one of them, a pending forward half. What a tower throws as it executes, or in
+/// on_each, is final: later calls that train throw a CommunicationError (SF-E510). What does not train goes on, reading
+/// and saving too, where no update had begun; behind the first, sessions are torn, and all but initialize() is refused
+/// (SF-E323). Threads: one at a time; a second that comes in is refused. What has been moved from throws ArgumentError.
 class Towers {
  public:
   /// As make_parallel.
@@ -90,14 +90,15 @@ class Towers {
   /// To look at, or to set up, while no call is made. Throws: ArgumentError for a number that is none.
   Tower& tower(int number) const;
 
-  /// Session::initialize on all: the same values everywhere.
+  /// Session::initialize on all: the same values everywhere. Throws: as it; where some towers had begun, values differ,
+  /// and all other calls throw ArgumentError (SF-E323) until this one succeeds.
   void initialize(Where where = Where::here());
   /// One training step on one batch, or on one micro-batch of TrainingOptions::micro_batches: a cycle over the sections
   /// where there are some, otherwise a run of all training operations of the graph. Each tensor feeds the placeholder
   /// of its name: inputs in equal parts of their first axis, tower 0 the first; others whole, to all. Returns `outputs`
   /// (none unless named), joined. Throws, before anything runs: ShapeError (SF-E602) for a batch that the towers do not
-  /// divide; ArgumentError (SF-E600) for a tensor that no placeholder takes, and for an output that is none; what the
-  /// sessions throw.
+  /// divide, and for inputs of different numbers of examples; ArgumentError (SF-E600) for a tensor that no placeholder
+  /// takes, and for an output that is none; what the sessions throw.
   Example train(const Example& batch, const std::vector<std::string>& outputs = {}, Where where = Where::here());
   /// The outputs of a batch, joined, without training. Throws: as train.
   Example run(const Example& batch, const std::vector<std::string>& outputs, Where where = Where::here());
@@ -106,24 +107,29 @@ class Towers {
                                   Where where = Where::here());
 
   /// The value of a variable, which is the same on all towers. Throws: as Session::read; ArgumentError for a name that
-  /// is none.
+  /// is none, and where a tower is torn (SF-E323), as all that follow.
   HostTensor read(const std::string& variable, Where where = Where::here());
-  /// Sets a variable on all towers. Throws: as Session::write; ArgumentError for a name that is none.
+  /// Sets a variable on all towers. Throws: as Session::write; ArgumentError for a name that is none. Nothing has
+  /// changed then.
   void write(const std::string& variable, const HostTensor& tensor, Where where = Where::here());
   /// save_variables of tower 0: a file of one process, which sessions and other numbers of towers load.
+  /// Throws: as it; ArgumentError (SF-E033) amid the micro-batches of an update.
   void save(const std::string& path, Where where = Where::here());
   /// load_variables, of such a file or of a checkpoint's folder, on tower 0; the others get what it has then. Throws:
-  /// as load_variables; nothing has changed then.
+  /// as load_variables; ArgumentError (SF-E033) for a file that was saved amid the micro-batches of an update. Nothing
+  /// has changed then.
   LoadReport load(const std::string& path, const LoadOptions& options = {}, Where where = Where::here());
   /// Training cycles completed, as Session::completed_cycles.
   std::uint64_t completed_cycles() const;
 
   /// Makes `call` with each tower, on its thread, all at once: a Trainer a tower, insert_swaps or fit_budget of each
-  /// session. All towers must make the same calls that train, as ranks must; one that throws ends the training of all.
+  /// session. All towers must make the same calls that train, as ranks must; one that throws ends the training of all,
+  /// but for a CommunicationError of different texts (SF-E512). Throws: ArgumentError for no call.
   void on_each(const std::function<void(Tower&)>& call, Where where = Where::here());
 
  private:
   struct Core;
+  Core& core() const;
   std::unique_ptr<Core> core_;
 };
 
@@ -133,9 +139,9 @@ class Towers {
 /// Threads decide bits: all devices must have as many (SessionOptions::threads; 0: an equal share of the cores), and
 /// be of one kind, with one seed. Budgets, and where tensors are kept, may differ.
 /// Throws: ArgumentError (SF-E036) for devices that differ so, or of one name, for a communicator among their options,
-/// and for graphs that differ; ArgumentError for no device, no `build`, an input that is no placeholder with a first
-/// axis, and an output of another graph; ArgumentError (SF-E036) for updates of another number of ranks; DeviceError;
-/// what `build` throws.
+/// and for graphs that differ; ArgumentError for no device, a negative number, no `build`, an input that is no
+/// placeholder with a first axis, and an output of another graph; ArgumentError (SF-E036) for updates of another number
+/// of ranks; DeviceError; what `build` throws.
 Towers make_parallel(const BuildTower& build, const std::vector<SessionOptions>& devices,
                      std::vector<std::string> inputs, const CommunicatorOptions& options = {},
                      Where where = Where::here());

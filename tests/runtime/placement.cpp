@@ -93,7 +93,7 @@ TEST(DeviceScope, MeansWhatIsMadeWhileItLives) {
 
 TEST(DeviceScope, RefusesWhatIsNoDevice) {
   Graph graph;
-  for (const char* name : {"", "cpu", "gpu:0", "cpu:", "cuda:x", "cpu:12345"}) {
+  for (const char* name : {"", "cpu", "gpu:0", "cpu:", "cuda:x", "cpu:12345", "cpu:00", "cuda:01"}) {
     EXPECT_THAT(error_of([&] { const DeviceScope on(graph, name); }),
                 AllOf(HasSubstr("SF-E010"), HasSubstr("is no device"), HasSubstr("cuda:1")))
         << name;

@@ -285,7 +285,7 @@ TEST(Towers, LetOneThreadInAtATime) {
   Towers towers = make_parallel(product(2), devices(2), {"x"});
   towers.initialize();
   EXPECT_THAT(error_of([&] { towers.on_each([&](Tower&) { (void)towers.read("w"); }); }),
-              AllOf(HasSubstr("SF-E012"), HasSubstr("the towers")));
+              AllOf(HasSubstr("SF-E012"), HasSubstr("the set of towers is in use")));
 }
 
 // ---- Variables.

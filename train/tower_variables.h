@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/session.h"
+#include "train/towers.h"
+#include "train/variable_file.h"
+
+namespace sectionflow {
+
+/// Throws: ArgumentError where a session is torn (SF-E323), and where it has no values yet (SF-E321).
+void check_whole(const Session& session);
+/// Throws: ArgumentError (SF-E322) while a forward half is pending. `call`: "write".
+void check_no_half(const Session& session, const char* call);
+/// What would keep Session::initialize from giving values, but for its budget. Throws: ArgumentError.
+void check_can_begin(const Session& session);
+/// The variable of that name, which can be set to such a tensor. Throws: as Session::write, whose texts these are;
+/// where the session is torn (SF-E323).
+Value settable_variable(const Tower& tower, const std::string& name, const TensorType& type);
+
+/// Throws: ArgumentError (SF-E033) where the session is amid the micro-batches of an update. The sums of a round are of
+/// as many micro-batches as it has towers.
+void check_between_updates(Session& session, const char* call);
+/// The same of what a file would make of the session. Throws: as match_variables.
+void check_between_updates(const Session& session, const VariableFile& file, const LoadOptions& options);
+
+}  // namespace sectionflow
