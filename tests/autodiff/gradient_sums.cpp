@@ -103,8 +103,9 @@ TEST(GradientSums, AreAddedUpApartWhereAProductRunsInBlocksOrIsOneOfABatch) {
               x = placeholder(graph, "x", {4, 3, 2});
   EXPECT_EQ(made(reduce_sum(matmul(rows, wide)) + reduce_sum(square(wide)), wide).op().name, "add_n");
   EXPECT_EQ(made(reduce_sum(matmul(x, w)) + reduce_sum(square(w)), w).op().name, "add_n");
-  const Value none = weight(graph, "none", {0, 2}), no_columns = placeholder(graph, "no_columns", {4, 3, 0});
-  EXPECT_EQ(made(reduce_sum(matmul(no_columns, none)) + reduce_sum(square(none)), none).op().name, "add_n");
+  const Value none = weight(graph, "none", {0, 2}), no_columns = placeholder(graph, "no_columns", {4, 3, 0}),
+              nor_here = placeholder(graph, "nor_here", {5, 3, 0});
+  EXPECT_EQ(made(reduce_sum(matmul(no_columns, none)) + reduce_sum(matmul(nor_here, none)), none).op().name, "add_n");
 }
 
 TEST(GradientSums, AddTheInputsOfOneReaderInTheirOrder) {
