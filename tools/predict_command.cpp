@@ -121,9 +121,26 @@ std::vector<std::pair<std::int64_t, double>> largest_shares(std::span<const floa
   return shares;
 }
 
+std::vector<NamedPath> places_read(const PredictArguments& arguments) {
+  std::vector<NamedPath> places = {{"MODEL", arguments.model}, {"--labels", arguments.labels}};
+  for (const std::string& image : arguments.images) places.push_back({"IMAGE", image});
+  return places;
+}
+
+/// Throws: ShapeError, DataError for what are no logits of that one picture, from which shares can be told.
+void check_found(const HostTensor& found, Value logits, const std::string& path) {
+  SF_CHECK(found.shape()[0] == 1, ShapeError, "predict: the model gives '", logits.name(), "' ", found.type().text(),
+           " for the one picture '", path, "'; wanted one row of logits a picture");
+  const auto numbers = found.values<float>();
+  const bool has_nan = std::any_of(numbers.begin(), numbers.end(), [](float each) { return std::isnan(each); });
+  SF_CHECK(!has_nan && std::isfinite(*std::max_element(numbers.begin(), numbers.end())), DataError,
+           "predict: the model's '", logits.name(), "' of the picture '", path,
+           "' are infinite or not a number; wanted numbers that can be compared");
+}
+
 int run_predict(const PredictArguments& arguments) {
   check_json(arguments.json);
-  check_apart({{"MODEL", arguments.model, Extent::file}}, {{"--json", arguments.json}});
+  check_apart(places_read(arguments), {{"--json", arguments.json}});
   const InferenceGraph model = load_inference_graph(arguments.model);
   const Value pictures = pictures_of(model), logits = logits_of(model);
   const ClassNames names = names_in(arguments.labels);
@@ -137,6 +154,7 @@ int run_predict(const PredictArguments& arguments) {
     const auto begin = std::chrono::steady_clock::now();
     const HostTensor found = std::move(session.run(std::vector{logits}, {{pictures, picture}}).front());
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    check_found(found, logits, path);
     Json classes = Json::array();
     std::string text = printable(path) + "\n";
     for (const auto& [label, share] : largest_shares(found.values<float>(), static_cast<std::size_t>(arguments.top))) {

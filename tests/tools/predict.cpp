@@ -68,5 +68,21 @@ TEST_F(Predict, RefusesWhatIsNoModelOfPictures) {
   expect_refused("predict " + path("flat") + " " + path("0.png"), HasSubstr("wanted pictures f32[?,H,W,C]"));
 }
 
+TEST_F(Predict, WritesOverNothingThatItReads) {
+  folder.file("names", "red\n");
+  const std::string call = "predict " + model + " " + path("0.png") + " --labels " + path("names") + " --json ";
+  for (const char* read : {"model.safetensors", "0.png", "names"}) expect_refused(call + path(read), HasSubstr(read));
+}
+
+TEST_F(Predict, RefusesLogitsThatNameNoClass) {
+  Graph graph;
+  const Value images = placeholder(graph, "images", {kDynamic, 4, 4, 3});
+  save_inference_graph(transform_graph(graph, {reshape(images, {-1, 3})}, ""), path("rows"));
+  expect_refused("predict " + path("rows") + " " + path("0.png"), HasSubstr("f32[16,3]"));
+  save_inference_graph(transform_graph(graph, {sqrt(reduce_mean(images, {{1, 2}}) - 0.5F)}, "strip_unused_nodes"),
+                       path("nan"));
+  expect_refused("predict " + path("nan") + " " + path("0.png"), HasSubstr("not a number"));
+}
+
 }  // namespace
 }  // namespace sectionflow::tools
