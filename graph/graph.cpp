@@ -55,6 +55,8 @@ void check_call(const OpDef& op, const std::string& label, const std::vector<Val
     SF_CHECK(node.op().is_variable() && !is_constant, ArgumentError, label, ": '", node.name(), "' is made by ",
              node.op().name, "; wanted a variable");
   }
+  SF_CHECK(op.movement != Movement::out || !inputs[0].node().op().is_variable(), ArgumentError, label, " of '",
+           inputs[0].name(), "': a variable lives in the session from run to run; swap what is computed from it");
   if (!op.uses) return;
   const std::vector<InputUse> uses = op.input_uses(count, std::vector<std::optional<bool>>(count));
   for (std::size_t i = 0; i < count; ++i) {

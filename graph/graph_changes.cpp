@@ -152,6 +152,8 @@ void Graph::replace_input(Node& node, int index, Value value) {
   const TensorType& wanted = node.inputs_[place].type();
   SF_CHECK(value.type() == wanted, ArgumentError, "replace_input of ", node.label(), ": input ", index, " is ",
            wanted.text(), ", '", value.name(), "' is ", value.type().text(), "; wanted a value of the same type");
+  SF_CHECK(node.op().movement != Movement::out || !value.node().op().is_variable(), ArgumentError, "replace_input of ",
+           node.label(), ": '", value.name(), "' is a variable, which is not swapped; wanted what is computed from it");
   SF_CHECK(!is_choice(node), ArgumentError, "replace_input of ", node.label(),
            ": what its branches were built for goes by its flag; wanted another node");
   std::vector<Value> inputs = node.inputs_;

@@ -1,6 +1,7 @@
 // A normalisation by moving averages is one factor and one summand a channel: the factors go into the weights of the
 // convolution or product before it, the summands into a bias.
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -28,12 +29,13 @@ struct ChannelMap {
   std::vector<double> factors, summands;  // [C]
 };
 
-/// A batch norm and what it is folded into.
+/// A batch norm, what it is folded into, and what that gives.
 struct Fold {
   const Node* norm = nullptr;     ///< the batch norm
   const Node* bias = nullptr;     ///< the bias_add before it; nullptr where there is none
   const Node* product = nullptr;  ///< the convolution or product before that
   DataFormat format = DataFormat::nhwc;
+  Content weights{}, summands{};
 };
 
 const HostTensor* f32_content(Value value) {
@@ -53,8 +55,8 @@ bool is_private(const Node& node, const std::vector<std::vector<int>>& readers) 
          node.order_inputs().empty() && !node.branch().exists();
 }
 
-/// The fold of a batch norm in evaluation whose numbers are constants; none of any other node.
-std::optional<Fold> fold_of(const Node& norm, const std::vector<std::vector<int>>& readers) {
+/// What a batch norm in evaluation whose numbers are constants is folded into; none of any other node.
+std::optional<Fold> place_of(const Node& norm, const std::vector<std::vector<int>>& readers) {
   if (!is_op(norm, "batch_norm") || norm.branch().exists() || !norm.control_inputs().empty()) return std::nullopt;
   if (!norm.order_inputs().empty() || constant_boolean(norm.inputs()[5]) != false) return std::nullopt;
   const auto& read = readers[static_cast<std::size_t>(norm.id())];
@@ -114,13 +116,27 @@ Content summands_of(const ChannelMap& map) {
   return std::make_shared<const HostTensor>(std::move(summands));
 }
 
+/// The fold of a batch norm; none where a number that comes of it is infinite or NaN: by itself it may be neither.
+std::optional<Fold> fold_of(const Node& norm, const std::vector<std::vector<int>>& readers) {
+  std::optional<Fold> fold = place_of(norm, readers);
+  if (!fold) return std::nullopt;
+  const ChannelMap map = channel_map(*fold);
+  fold->weights = scaled_weights(*fold->product, map);
+  fold->summands = summands_of(map);
+  const auto is_finite = [](const Content& content) {
+    const auto numbers = content->values<float>();
+    return std::all_of(numbers.begin(), numbers.end(), [](float number) { return std::isfinite(number); });
+  };
+  const bool folds = is_finite(fold->weights) && is_finite(fold->summands);
+  return folds ? fold : std::nullopt;
+}
+
 /// Makes the product, its bias and, where the batch norm has it, the relu. The last has the name of the batch norm.
 void make(const Fold& fold, const Graph& graph, GraphCopy& copy) {
   const Node &norm = *fold.norm, &product = *fold.product;
-  const ChannelMap map = channel_map(fold);
-  const Value weights = copy.add_constant(product, scaled_weights(product, map),
-                                          copy.free_name(product.inputs()[1].node().name() + "/folded"));
-  const Value summands = copy.add_constant(norm, summands_of(map), copy.free_name(norm.name() + "/bias"));
+  const Value weights =
+      copy.add_constant(product, fold.weights, copy.free_name(product.inputs()[1].node().name() + "/folded"));
+  const Value summands = copy.add_constant(norm, fold.summands, copy.free_name(norm.name() + "/bias"));
   std::vector<Value> inputs = {copy.mapped(product.inputs()[0]), weights};
   const Value y =
       copy.add(product, product.op().name, std::move(inputs), product.any_options(), product.name()).output();

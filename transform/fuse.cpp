@@ -1,10 +1,13 @@
 // A convolution takes over what stands behind it and is read by nobody else: its bias, a residual sum, a relu.
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +15,7 @@
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/fused_convolution.h"
+#include "graph/traversal.h"
 #include "transform/graph_copy.h"
 #include "transform/transform.h"
 
@@ -28,10 +32,45 @@ struct Chain {
   const Node* last = nullptr;
 };
 
+/// Operations whose result has as many rows, entries along the first dimension, as their first input.
+constexpr std::string_view kKeepRows[] = {
+    "conv2d",     "conv3d",     "fused_conv2d",   "fused_conv3d",   "bias_add", "batch_norm", "relu",      "leaky_relu",
+    "max_pool2d", "max_pool3d", "average_pool2d", "average_pool3d", "sigmoid",  "silu",       "hard_swish"};
+/// Those whose result has as many rows as each input whose number of rows is open, where that is one and the same.
+constexpr std::string_view kJoinRows[] = {"add", "sub", "mul"};
+
+/// By number of each node whose first output has an open number of rows: a node that has as many. What has the same is
+/// of equal size in every run; of others a run may have one row, which a sum broadcasts.
+std::vector<const Node*> sources_of_rows(const Graph& graph) {
+  const auto are_open = [](const Shape& shape) { return shape.rank() > 0 && shape[0] == kDynamic; };
+  const auto is_among = [](const Node& node, const auto& names) {
+    return std::find(std::begin(names), std::end(names), node.op().name) != std::end(names);
+  };
+  std::vector<const Node*> sources(static_cast<std::size_t>(graph.num_nodes()), nullptr);
+  for (NodeId id : topological_order(DependencyGraph(graph))) {
+    const Node& node = graph.node(id);
+    const Node*& source = sources[static_cast<std::size_t>(id)];
+    source = &node;
+    const std::size_t read = is_among(node, kKeepRows) ? 1 : is_among(node, kJoinRows) ? node.inputs().size() : 0;
+    std::set<const Node*> of_inputs;
+    for (std::size_t i = 0; i < read; ++i) {
+      const Value& input = node.inputs()[i];
+      if (!are_open(input.shape())) continue;
+      const bool is_known = input.output() == 0 && input.shape().rank() == node.output_types()[0].shape.rank();
+      of_inputs.insert(is_known ? sources[static_cast<std::size_t>(input.node().id())] : &node);
+    }
+    if (of_inputs.size() == 1) source = *of_inputs.begin();
+  }
+  return sources;
+}
+
 /// Finds chains: who alone reads a value.
 class Chains {
  public:
-  explicit Chains(const TransformedGraph& given) : given_(given), counts_(reader_counts(given.graph, given.outputs)) {
+  explicit Chains(const TransformedGraph& given)
+      : given_(given),
+        counts_(reader_counts(given.graph, given.outputs)),
+        sources_of_rows_(sources_of_rows(given.graph)) {
     for (NodeId id = 0; id < given.graph.num_nodes(); ++id) {
       const Node& node = given.graph.node(id);
       for (const Value& input : node.inputs()) readers_[&input.node()] = &node;
@@ -44,6 +83,7 @@ class Chains {
       const Node& node = given_.graph.node(id);
       if (!is_op(node, "conv2d") && !is_op(node, "conv3d")) continue;
       if (node.output_types()[0].dtype != Dtype::f32 || !is_plain(node)) continue;
+      if (!node.inputs()[1].shape().is_static()) continue;
       const Chain chain = from(node);
       if (chain.last != &node) chains.push_back(chain);
     }
@@ -63,6 +103,15 @@ class Chains {
     return taken_.contains(reader->second) ? nullptr : reader->second;
   }
 
+  /// Whether a node's only output, of that type, and the value are of equal size in every run.
+  bool are_equal(const TensorType& type, const Node& node, const Value& other) const {
+    const auto& dims = type.shape.dims();
+    if (type != other.type()) return false;
+    if (std::find(dims.begin() + 1, dims.end(), kDynamic) != dims.end()) return false;
+    const auto source = [&](const Node& each) { return sources_of_rows_[static_cast<std::size_t>(each.id())]; };
+    return dims[0] != kDynamic || (other.output() == 0 && source(node) == source(other.node()));
+  }
+
   Chain from(const Node& convolution) {
     Chain chain{.convolution = &convolution, .last = &convolution};
     const DataFormat format = convolution.options<ConvolutionOptions>().steps.format;
@@ -75,8 +124,7 @@ class Chains {
     if (sum != nullptr) {
       const bool is_first = &sum->inputs()[0].node() == chain.last;
       const Value other = sum->inputs()[is_first ? 1 : 0];
-      // Sizes that are equal as far as they are known: what feeds decide, the operation checks.
-      if (other.type() == sum->output_types()[0] && chain.last->output_types()[0] == other.type()) {
+      if (other.type() == sum->output_types()[0] && are_equal(chain.last->output_types()[0], *chain.last, other)) {
         chain.residual = other;
         chain.sum = chain.last = sum;
       }
@@ -89,6 +137,7 @@ class Chains {
 
   const TransformedGraph& given_;
   std::vector<std::vector<int>> counts_;
+  std::vector<const Node*> sources_of_rows_;
   std::map<const Node*, const Node*> readers_;  // of each node the last
   std::set<const Node*> taken_;
 };

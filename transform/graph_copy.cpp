@@ -63,6 +63,11 @@ void GraphCopy::copy_all(const Rewrite& rewrite, const std::vector<bool>* kept) 
     if ((kept != nullptr && !(*kept)[index]) || nodes_[index] != nullptr) continue;
     const Node& node = source_.node(id);
     if (rewrite && rewrite(node, *this)) continue;
+    if (node.op().movement != Movement::none && mapped(node.inputs()[0]).node().op().is_variable()) {
+      // What has a place of its own is not swapped from run to run.
+      map(of_graph(node).output(), mapped(node.inputs()[0]));
+      continue;
+    }
     if (!is_constant(node) || !is_read[index]) copy(node);
   }
 }
@@ -84,7 +89,8 @@ void GraphCopy::map(Value before, Value after) {
 Node& GraphCopy::copy(const Node& node) {
   std::vector<Value> inputs;
   for (const Value& input : node.inputs()) inputs.push_back(mapped(input));
-  Node& added = add(node, node.op().name, std::move(inputs), node.any_options(), node.name());
+  const std::string_view op = is_stored(node) ? "stored_constant" : std::string_view(node.op().name);
+  Node& added = add(node, op, std::move(inputs), node.any_options(), node.name());
   const auto index = static_cast<std::size_t>(node.id());
   nodes_[index] = &added;
   for (std::size_t i = 0; i < values_[index].size(); ++i) values_[index][i] = added.output(static_cast<int>(i));
@@ -246,6 +252,12 @@ void check_is_for_inference(const Graph& graph, const std::vector<bool>* nodes, 
 
 bool is_session_variable(const Node& node) {
   return node.op().is_variable() && !is_constant(node);
+}
+
+bool is_stored(const Node& node) {
+  if (node.output_types().empty()) return false;
+  const HostTensor* content = constant_content(of_graph(node).output());
+  return content != nullptr && (node.op().is_variable() || content->num_bytes() >= kStoredBytes);
 }
 
 bool is_op(const Node& node, const char* name) {

@@ -33,7 +33,7 @@ class GraphCopy {
   Value mapped(Value value);
   /// From here on `after`, of the copy, stands for `before`, of the source.
   void map(Value before, Value after);
-  /// Copies a node as it is, with what stands for its inputs.
+  /// Copies a node as it is, with what stands for its inputs; a large constant becomes a "stored_constant".
   Node& copy(const Node& node);
   /// Makes a node in the place of `node`, with its group, phase and place; `name` as it is. Inputs are of the copy.
   Node& add(const Node& node, std::string_view op, std::vector<Value> inputs, std::any options,
@@ -80,6 +80,8 @@ void check_is_for_inference(const Node& node, const KnownBoolean& known, const c
 void check_is_for_inference(const Graph& graph, const std::vector<bool>* nodes, const char* call);
 /// Whether a node is a variable whose value a session has, and no constant.
 bool is_session_variable(const Node& node);
+/// Whether it is, or in a copy becomes, a constant that has a place of its own in a session.
+bool is_stored(const Node& node);
 /// Whether a node is of the op of that name: for rewriting rules, each of which is of a few ops.
 bool is_op(const Node& node, const char* name);
 

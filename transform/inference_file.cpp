@@ -21,7 +21,7 @@ constexpr const char* kGraphKey = "sectionflow_graph";
 InferenceGraph without_constants(const InferenceGraph& graph, std::vector<NamedView>& tensors) {
   GraphCopy copy(*graph.graph);
   copy.copy_all([&](const Node& node, GraphCopy& made) {
-    if (!node.op().is_variable()) return false;
+    if (!is_stored(node)) return false;
     const Value value = graph.graph->node(node.id()).output();
     tensors.push_back({node.name(), constant_content(value)->view()});
     made.map(value, made.add(node, "placeholder", {}, PlaceholderOptions{.type = value.type()}, node.name()).output());

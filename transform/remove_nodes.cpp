@@ -25,6 +25,9 @@ std::set<const OpDef*> ops_named(const std::vector<std::string>& names) {
       throw ArgumentError(text_of("transform_graph: remove_nodes: there is no op '", name, "'",
                                   nearest ? "; did you mean '" + *nearest + "'?" : std::string()));
     }
+    SF_CHECK(found->second.movement == Movement::none, ArgumentError, "transform_graph: remove_nodes: '", name,
+             "' moves values between host and device, for which each end needs the other",
+             hint("take the graph as it is before swaps are put in"));
     ops.insert(&found->second);
   }
   return ops;
@@ -49,21 +52,24 @@ std::optional<Value> handed_on(const Node& node) {
 
 Transform remove_nodes_transform() {
   return {.parameters = {{.name = "op", .is_needed = true, .may_repeat = true}},
-          .apply = [](const TransformedGraph& given, const TransformArguments& arguments) {
-            const std::set<const OpDef*> ops = ops_named(arguments.texts("op"));
-            GraphCopy copy(given.graph);
-            copy.copy_all([&](const Node& node, GraphCopy& made) {
-              if (!ops.contains(&node.op())) return false;
-              const std::optional<Value> data = handed_on(node);
-              if (!data || node.branch() != data->node().branch()) return false;
-              const Value removed = given.graph.node(node.id()).output();
-              // An output keeps its name.
-              if (std::find(given.outputs.begin(), given.outputs.end(), removed) != given.outputs.end()) return false;
-              made.map(removed, made.mapped(*data));
-              return true;
-            });
-            return copy.finish(given.outputs);
-          }};
+          .check = [](const TransformArguments& arguments) { (void)ops_named(arguments.texts("op")); },
+          .apply =
+              [](const TransformedGraph& given, const TransformArguments& arguments) {
+                const std::set<const OpDef*> ops = ops_named(arguments.texts("op"));
+                GraphCopy copy(given.graph);
+                copy.copy_all([&](const Node& node, GraphCopy& made) {
+                  if (!ops.contains(&node.op())) return false;
+                  const std::optional<Value> data = handed_on(node);
+                  if (!data || node.branch() != data->node().branch()) return false;
+                  const Value removed = given.graph.node(node.id()).output();
+                  // An output keeps its name.
+                  if (std::find(given.outputs.begin(), given.outputs.end(), removed) != given.outputs.end())
+                    return false;
+                  made.map(removed, made.mapped(*data));
+                  return true;
+                });
+                return copy.finish(given.outputs);
+              }};
 }
 
 }  // namespace sectionflow

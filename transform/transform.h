@@ -46,6 +46,9 @@ struct Transform {
   std::vector<TransformParameter> parameters{};
   /// Of a graph that has more than its outputs need, it checks what they need alone.
   bool checks_needed_alone = false;
+  /// Asked of all transforms of a text before the first is applied; absent: its parameters say it all. Throws:
+  /// ArgumentError.
+  std::function<void(const TransformArguments&)> check{};
   /// Throws: ArgumentError.
   std::function<InferenceGraph(const TransformedGraph&, const TransformArguments&)> apply{};
 };

@@ -83,6 +83,7 @@ class TransformText {
         refuse(text_of(call.name, " wants an argument, as in ", call.name, "(", parameter.name, "=...)"));
       }
     }
+    if (call.transform.check) call.transform.check(call.arguments);
     return call;
   }
 

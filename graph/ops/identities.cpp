@@ -60,8 +60,6 @@ Value print(Value x, PrintOptions options, Where where) {
 
 Value swap_out(Value x, std::string_view name, Where where) {
   return x.graph().build_at(where, [&] {
-    SF_CHECK(!x.node().op().is_variable(), ArgumentError, "swap_out of '", x.name(),
-             "': a variable lives in the session from run to run; swap what is computed from it");
     check_offloaded(x, Movement::out, "swap_out", "it is offloaded to the host already");
     return x.graph().add_node("swap_out", {x}, {}, name).output();
   });

@@ -140,6 +140,34 @@ TEST(Freeze, RefusesWhatIsNoInference) {
               HasSubstr("take what freeze gives"));
 }
 
+TEST(Freeze, SwapsNoConstant) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 32}), w = placeholder(graph, "w", {32, 32});
+  const Value y = matmul(x, swap_in(swap_out(w)));
+  Session session(graph);
+  session.initialize();
+  const InferenceGraph frozen = freeze(session, {y}, {.feeds = {{w, HostTensor(Dtype::f32, {32, 32})}}});
+  EXPECT_EQ(count_of(*frozen.graph, "swap_out") + count_of(*frozen.graph, "swap_in"), 0);
+  Session other(*frozen.graph);
+  other.initialize();
+  const HostTensor fed(Dtype::f32, {2, 32});
+  EXPECT_EQ(first_difference(other.run(frozen.outputs, {{frozen["x"], fed}}).at(0), fed), "");
+}
+
+TEST(GraphTexts, ThatSwapVariablesAreRefused) {
+  Graph graph;
+  const Value v = variable("v", fill(graph, {2}, 1.0));
+  const Value x = placeholder(graph, "x", {2});
+  (void)swap_in(swap_out(x));
+  std::string text = graph_text(graph);
+  const std::size_t at = text.find("\"inputs\":[[", text.find("\"op\":\"swap_out\"")) + 11;
+  ASSERT_LT(at, text.size());
+  text.replace(at, text.find(',', at) - at, std::to_string(v.node().id()));
+  Graph other;
+  EXPECT_THAT(error_text<DataError>([&] { load_graph_text(other, text); }),
+              HasSubstr("a variable lives in the session"));
+}
+
 TEST(Freeze, ConstantsAreNeverUpdated) {
   Products products;
   const InferenceGraph frozen = freeze(*products.session, {products.y});

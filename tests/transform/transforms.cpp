@@ -165,6 +165,49 @@ TEST(Fuse, LeavesWhatOthersReadToo) {
   EXPECT_EQ(count_of(*transform_graph(graph, {z}, "fuse").graph, "fused_conv2d"), 1);
 }
 
+TEST(Fuse, LeavesSumsWhoseRowsMayDiffer) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 5, 5, 8}),
+              other = placeholder(graph, "other", {kDynamic, 5, 5, 8});
+  const Value w = constant(graph, HostTensor(Dtype::f32, {3, 3, 8, 8}));
+  const auto sums_left = [&](Value y) {
+    return count_of(*transform_graph(graph, {y}, "strip_unused_nodes fuse").graph, "add");
+  };
+  EXPECT_EQ(sums_left(conv2d(x, w) + other), 1);
+  EXPECT_EQ(sums_left(conv2d(x, w) + relu(x)), 0);
+}
+
+TEST(Fuse, LeavesConvolutionsOfOpenFilters) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 5, 5, 8}), w = placeholder(graph, "w", {3, 3, 8, kDynamic});
+  const Value y = relu(conv2d(x, w));
+  EXPECT_EQ(count_of(*transform_graph(graph, {y}, "fuse").graph, "fused_conv2d"), 0);
+}
+
+TEST(FoldBatchNorms, LeavesWhatWouldNotBeFinite) {
+  for (const float scale : {1.0F, 1e38F}) {
+    Graph graph;
+    const auto of = [&](float number) { return constant(graph, HostTensor::of<float>({1}, {number})); };
+    const Value x = placeholder(graph, "x", {2, 3});
+    const Value product = matmul(x, constant(graph, HostTensor::of<float>({3, 1}, {1e5F, 1, 1})));
+    const Value y = batch_norm(product, of(scale), of(0), of(0), of(1), constant(graph, HostTensor::scalar(false))).y;
+    EXPECT_EQ(count_of(*transform_graph(graph, {y}, "fold_batch_norms").graph, "batch_norm"), scale > 1 ? 1 : 0);
+  }
+}
+
+TEST(GraphCopy, StoresLargeConstantsAndSwapsNone) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 16});
+  const Value w = constant(graph, HostTensor(Dtype::f32, {16, 16}));
+  const Value y = matmul(x, swap_in(swap_out(w)));
+  const InferenceGraph made = transform_graph(graph, {y}, "");
+  EXPECT_EQ(count_of(*made.graph, "stored_constant"), 1);
+  EXPECT_EQ(count_of(*made.graph, "swap_out") + count_of(*made.graph, "swap_in"), 0);
+  const TemporaryFolder folder;
+  save_inference_graph(made, folder.path() / "model");
+  EXPECT_EQ(count_of(*load_inference_graph(folder.path() / "model").graph, "stored_constant"), 1);
+}
+
 TEST(FoldConstants, ComputesOnceWhatConstantsAloneDecide) {
   Graph graph;
   const Value x = placeholder(graph, "x", {3});
@@ -247,7 +290,11 @@ TEST(TransformText, IsRefusedWithThePlaceAndTheNearestName) {
   EXPECT_THAT(refusal("fold_constants; strip"), HasSubstr("wanted the name of a transform"));
   EXPECT_THAT(refusal("sort_by_execution_order(order=up)"), HasSubstr("is no argument of sort_by_execution_order"));
   EXPECT_THAT(refusal(std::string(1 << 17, ' ')), HasSubstr("wanted at most"));
+  EXPECT_THAT(refusal("remove_nodes(op=swap_out)"), HasSubstr("moves values between host and device"));
   EXPECT_EQ(transform_graph(graph, {y}, " \n").graph->num_nodes(), 2);
+  const Value w = variable("w", fill(graph, {2}, 1.0));
+  EXPECT_THAT(error_text<ArgumentError>([&] { transform_graph(graph, {w}, "fuse remove_nodes(op=rellu)"); }),
+              HasSubstr("did you mean 'relu'?"));  // before the graph is looked at
 }
 
 }  // namespace
