@@ -237,13 +237,21 @@ class GraphReader {
 
   void note_shard(Node& gathered) const {
     const std::vector<Value>& inputs = gathered.inputs();
-    const bool are_variables = is_variable(inputs[0]) && is_variable(inputs[1]);
+    const bool are_variables =
+        is_variable(inputs[0]) && is_variable(inputs[1]) && constant_content(inputs[1]) == nullptr;
     const bool is_first = are_variables && ranks_of_shard(inputs[0]) > 0 && ranks_of_shard(inputs[1]) == 0 &&
                           !gathered_of(inputs[1]).valid() && !variable_of_shard(inputs[0]).valid();
     if (!is_first) {
       refuse_at(text_of("nodes[", gathered.id(), "].inputs"),
                 text_of(gathered.label(), " has '", inputs[0].name(), "' and '", inputs[1].name(),
                         "'; wanted the shard of a variable, and that variable, each once"));
+    }
+    const std::int64_t ranks = gathered.options<GatheredVariableOptions>().ranks;
+    if (whole_type(inputs[0]) != inputs[1].type() || ranks_of_shard(inputs[0]) != ranks) {
+      refuse_at(text_of("nodes[", gathered.id(), "].inputs"),
+                text_of(gathered.label(), " gathers ", inputs[1].type().text(), " from ", ranks, " ranks, and '",
+                        inputs[0].name(), "' is a shard of ", whole_type(inputs[0]).text(), " for ",
+                        ranks_of_shard(inputs[0]), "; wanted the same"));
     }
     note_gathered(gathered);
   }
@@ -262,13 +270,21 @@ class GraphReader {
       Node& node = graph_.node(id);
       if (!node.op().is_variable() || constant_content(node.output()) != nullptr) continue;
       const Node& assign = initializer_of(node.output()).node();
-      const bool is_its_own =
-          (assign.op().name == "assign" || assign.op().name == "assign_shard") && &assign.inputs()[0].node() == &node;
-      if (is_its_own && !reads_variable[static_cast<std::size_t>(assign.inputs()[1].node().id())]) continue;
+      if (is_initializer_of(assign, node.output()) &&
+          !reads_variable[static_cast<std::size_t>(assign.inputs()[1].node().id())])
+        continue;
       refuse_at(text_of("nodes[", id, "].options.initializer"),
                 text_of(node.label(), " gets its initial value by ", assign.label(),
                         "; wanted an assign to it of what reads no variable"));
     }
+  }
+
+  /// Of a shard: an assign_shard of as many ranks, from what it is a shard of.
+  static bool is_initializer_of(const Node& assign, Value variable) {
+    const std::int64_t ranks = ranks_of_shard(variable);
+    if (assign.op().name != (ranks > 0 ? "assign_shard" : "assign") || assign.inputs()[0] != variable) return false;
+    return ranks == 0 ||
+           (assign.options<RanksOptions>().ranks == ranks && assign.inputs()[1].type() == whole_type(variable));
   }
 
   Graph& graph_;

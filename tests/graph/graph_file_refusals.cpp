@@ -9,6 +9,7 @@
 #include <random>
 
 #include "graph/graph_file.h"
+#include "graph/nodes/shards.h"
 #include "sectionflow.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/temporary_folder.h"
@@ -63,6 +64,20 @@ const std::string& small_text() {
     return graph_text(graph);
   }();
   return text;
+}
+
+TEST(GraphFileRefusals, ShardsAreOfTheVariableThatIsGatheredAndBeginAsIt) {
+  Graph graph;
+  (void)shard_variable(variable("v", fill(graph, {20}, 1)), 2);
+  const std::string text = graph_text(graph);
+  // Shards of 16 elements, too.
+  EXPECT_THAT(refusal(replaced(text, "\"shard_of\":[\"f32\",[20]]", "\"shard_of\":[\"f32\",[30]]")).message(),
+              HasSubstr("'v/shard' is a shard of f32[30] for 2"));
+  const std::string gathered = "\"gathered_variable\",\"options\":{\"ranks\":";
+  EXPECT_THAT(refusal(replaced(text, gathered + "2", gathered + "3")).message(), HasSubstr("f32[20] from 3 ranks"));
+  const std::string assigned = "\"assign_shard\",\"options\":{\"ranks\":";
+  EXPECT_THAT(refusal(replaced(text, assigned + "2", assigned + "3")).message(),
+              HasSubstr("gets its initial value by"));
 }
 
 struct Refusal {
