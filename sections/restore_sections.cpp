@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "graph/nodes/shards.h"
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "schedule/micro_batches.h"
@@ -50,6 +51,12 @@ Value scalar_of(const Graph& graph, std::string_view collection, Dtype dtype) {
   return last;
 }
 
+/// Of a variable that ranks hold in shards a rank has its shard of the gradient too.
+TensorType type_of_gradient(Value variable) {
+  const Value shard = shard_of(variable);
+  return (shard.valid() ? shard : variable).type();
+}
+
 }  // namespace
 
 /// Says in the graph what this manager trains, so that one over the graph in a file can go on.
@@ -87,7 +94,7 @@ void SectionTrainer::find_training() {
   }
   Updates found;
   for (const auto& [gradient, variable] : pairs_of(*graph_, kSectionGradients)) {
-    if (!is_variable(variable) || gradient.type() != variable.type())
+    if (!is_variable(variable) || gradient.type() != type_of_gradient(variable))
       refuse(text_of("'", gradient.name(), "' is no gradient of '", variable.name(), "'"));
     found.gradients.push_back({gradient, variable});
   }

@@ -120,6 +120,15 @@ TEST(RestoredSections, TrainUnderABudgetThatTheWholeGraphExceeds) {
   EXPECT_EQ(first_difference(wanted, train_loaded(loaded, built.net, sections)), "");
 }
 
+TEST(RestoredSections, AreFoundWhereRanksHoldVariablesInShards) {
+  Built built({.ranks = 2, .distribution = VariableDistribution::sharded});
+  Loaded loaded(graph_text(built.graph));
+  const auto found = loaded.manager->restore_sections();
+  ASSERT_EQ(found.size(), built.manager.sections().size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_GT(found[i].gradient_applications, 0) << i;
+  EXPECT_EQ(loaded.manager->training_operations().size(), built.manager.training_operations().size());
+}
+
 TEST(RestoredSections, KeepTensorsWhereTheOptionsSay) {
   Built built;
   const TrainingState wanted = train_built(built);
