@@ -42,8 +42,8 @@ TEST(StoppedPlanning, OfOffloadsAloneIsAskedBetweenTheirTrials) {
   fit.stop = [&] { return ++asked == most; };
   EXPECT_TRUE(Fitted(case_of({}), budgets, fit).plan().fits);
   const int in_all = asked;
-  EXPECT_GT(in_all, 20);
-  for (most = 1; most <= in_all; most += in_all / 5) {
+  ASSERT_GT(in_all, 3) << "not at its ends alone";
+  for (most = 1; most <= in_all; ++most) {
     asked = 0;
     EXPECT_THROW(Fitted(case_of({}), budgets, fit).plan(), StoppedError) << "at question " << most << " of " << in_all;
     EXPECT_EQ(asked, most) << "nothing goes on behind it";
