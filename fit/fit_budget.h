@@ -71,7 +71,9 @@ struct FitBudgetOptions {
 /// DataError (SF-E102) where the plan is of a model with other trained variables, or cannot be executed. What it has no
 /// program for, as for batches of other sizes, is searched for, which the log tells. Checkpoints of the session have
 /// its plan, and the profile where that is not the nominal one; where it goes on from such a checkpoint, before this
-/// call or behind it, the plan serves as far as it is for these budgets, which never is an error.
+/// call or behind it, the plan serves as far as it is for these budgets, which never is an error. Programs that read
+/// variables which ranks hold in shards and do not fit as they are are refused when they are compiled (SF-E036), unless
+/// may_recompute is false.
 void fit_budget(Session& session, const FitBudgetOptions& options = {}, Where where = Where::here());
 
 }  // namespace sectionflow

@@ -4,9 +4,13 @@
 #include <limits>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "fit/list_drafts.h"
 #include "fit/make_problem.h"
+#include "graph/nodes/update.h"
 #include "schedule/budget_advice.h"
+#include "schedule/variable_gathers.h"
 #include "swap/simulate.h"
 #include "swap/step_times.h"
 
@@ -24,6 +28,20 @@ constexpr std::size_t kAllMemory = std::numeric_limits<std::size_t>::max() / 8;
 bool may_split(const FitRequest& request) {
   const bool has_policies = request.policies.may_repeat || request.policies.offloads;
   return request.may_split && !has_policies && request.least == nullptr && !request.order_fixed;
+}
+
+/// What gathers a variable is no operation of the problem: with shards nothing is searched for that computes again.
+void check_searchable(const InstructionList& list, const PlanningTools& tools, const FitRequest& request,
+                      std::size_t bytes) {
+  const bool searches = request.least != nullptr || (request.may_recompute && !is_planned_elsewhere(list));
+  if (!searches || ranks_of(tools.graph().graph()) == 1) return;
+  const bool gathers = insert_gathers(list, tools.graph()).instructions.size() > list.instructions.size();
+  SF_CHECK_CODE(
+      !gathers, ArgumentError, ErrorCode::ranks, request.name, ": as it is the program takes ", bytes_text(bytes),
+      " of device memory, of ", bytes_text(tools.budgets().device),
+      ", and it reads variables that ranks hold in shards, for which nothing is planned that computes again",
+      hint("give more device_memory; or train in sections with InteriorPolicy::recompute, without fit_budget; "
+           "or with VariableDistribution::replicated"));
 }
 
 }  // namespace
@@ -91,6 +109,7 @@ FittedList PartsFitter::searched() {
   has_tried_parts_ = false;
   FittedList best = whole_.as_it_is();
   if (fits(best)) return best;
+  check_searchable(given_, tools_, request_, best.device_peak);
   const double least_seconds = best.seconds;
   find_parts();
   best = whole_.fitted();

@@ -1,6 +1,7 @@
 // The variables of a session: their initial values, reading and writing them.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "runtime/engine.h"
 #include "runtime/lent_memory.h"
 #include "runtime/swap_engine.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 namespace sectionflow {
 
@@ -40,6 +44,12 @@ std::vector<std::byte> own_shard(const HostTensor& whole, Value shard, int rank)
   const std::size_t begin = std::min(whole.num_bytes(), mine.size() * static_cast<std::size_t>(rank));
   std::copy_n(whole.bytes() + begin, std::min(mine.size(), whole.num_bytes() - begin), mine.begin());
   return mine;
+}
+
+/// Communicator::set_work of what gathers a variable to be read.
+std::uint64_t work_of_read(const std::string& name) {
+  const std::string text = "read " + name;
+  return XXH3_64bits(text.data(), text.size());
 }
 
 }  // namespace
@@ -159,6 +169,8 @@ void Engine::read_to(std::byte* bytes, Value variable, Where where) {
     const std::byte* from = variable_bytes(variable, "read");
     const Value held = held_as(variable);
     const bool is_shard = ranks_of_shard(held) > 0;
+    SF_CHECK(whole_type(variable) == whole_type(held), InternalError, "read of '", variable.name(), "': '", held.name(),
+             "' is a shard of another type");
     std::vector<std::byte> mine(is_shard ? held.type().bytes() : 0);
     std::byte* const to = is_shard ? mine.data() : bytes;
     if (device_->kind() == DeviceKind::cpu || layout_.has_host_home(held.node().id())) {
@@ -169,7 +181,11 @@ void Engine::read_to(std::byte* bytes, Value variable, Where where) {
     }
     // Every rank gives its own, and gets all.
     if (!is_shard) return;
-    options_.communicator->all_gather_shards(mine, {bytes, whole_type(held).bytes()}, mine.size());
+    Communicator& communicator = *options_.communicator;
+    // Ranks that read others in this place are told so, before a byte of these moves.
+    communicator.set_work(work_of_read(variable.name()));
+    communicator.all_gather_shards(mine, {bytes, whole_type(held).bytes()}, mine.size());
+    communicator.set_work(0);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "train/trainer_core.h"
 #include "train/training_progress.h"
 #include "train/training_run.h"
+#include "train/variable_snapshot.h"
 
 namespace sectionflow {
 
@@ -74,6 +75,7 @@ std::optional<TrainingMoment>& CheckpointCallback::saved_of(const TrainerState& 
 }
 
 void CheckpointCallback::on_begin(const TrainerState& state) {
+  check_has_no_shards(state.session, "CheckpointCallback");
   const std::string& best = checkpoints_.options().best_metric;
   if (!best.empty()) {
     check_monitored(state, best, "CheckpointOptions::best_metric");

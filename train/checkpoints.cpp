@@ -90,7 +90,7 @@ class Checkpoints::Impl {
                   "Checkpoints::save: averages stand in the place of the weights: a training that is resumed from the "
                   "checkpoint would go on from them",
                   hint("end the scope of AveragedWeights first; save_variables writes a file to give them away"));
-    if (gives_shards_alone(session)) return true;
+    check_has_no_shards(session, "Checkpoints::save");
     const bool went_well = finish();
     saving_ = engine(session).serial();
     const auto begin = Clock::now();
@@ -256,13 +256,7 @@ class Checkpoints::Impl {
     std::map<std::string, Value> variables;
     for (Value variable : session.graph().values(kVariables)) variables[variable.name()] = variable;
     HostTensor current;
-    std::map<std::string, HostTensor> gathered;
-    // Other ranks give theirs in this order, whatever that of the file is.
-    if (has_shards(session)) {
-      for (Value variable : session.graph().values(kVariables)) gathered[variable.name()] = session.read(variable);
-    }
     job.tensor_of = [&](const std::string& name) {
-      if (const auto found = gathered.find(name); found != gathered.end()) return found->second.view();
       current = session.read(variables.at(name));
       return current.view();
     };

@@ -119,7 +119,7 @@ class Checkpoints {
   /// false comes back; of an asynchronous save, from the call that follows it. A checkpoint of the same step is
   /// replaced. Throws: DataError (SF-E420) where CheckpointOptions::stop_after_failures is reached; ArgumentError
   /// before initialize(), while a forward half is pending, and for a step below 0 or texts that are not UTF-8, names of
-  /// variables among them.
+  /// variables among them; ArgumentError (SF-E036) where ranks hold variables in shards (save_variables takes these).
   bool save(Session& session, const SaveOptions& options, Where where = Where::here());
   /// Waits for what is being written. True where it has not failed. Throws: as save() where it has.
   bool wait(Where where = Where::here());

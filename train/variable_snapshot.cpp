@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "comm/communicator.h"
 #include "graph/nodes/shards.h"
 
@@ -28,6 +29,12 @@ std::vector<std::string> slot_names(const Graph& graph) {
 bool has_shards(const Session& session) {
   const std::vector<Value> variables = session.graph().values(kVariables);
   return std::any_of(variables.begin(), variables.end(), [](Value variable) { return shard_of(variable).valid(); });
+}
+
+void check_has_no_shards(const Session& session, const char* call) {
+  SF_CHECK_CODE(!has_shards(session), ArgumentError, ErrorCode::ranks, call,
+                ": ranks hold variables of the session in shards, and a folder of checkpoints is one process's",
+                hint("call save_variables(session, path) on all ranks, and load_variables to go on"));
 }
 
 bool gives_shards_alone(Session& session) {

@@ -19,6 +19,8 @@ std::vector<std::string> slot_names(const Graph& graph);
 
 /// Whether ranks hold variables of the session in shards.
 bool has_shards(const Session& session);
+/// Throws: ArgumentError (SF-E036), beginning with `call`, where they do: a folder of checkpoints is one process's.
+void check_has_no_shards(const Session& session, const char* call);
 /// Where ranks hold variables in shards all of them save together, and rank 0 writes. On any other: gives rank 0 what
 /// it reads, all variables in the order of their collection, and returns true. False where this session writes.
 bool gives_shards_alone(Session& session);

@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "fit/fit_budget.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/reduce.h"
 #include "runtime/engine.h"
 #include "tests/sections/ranked_net.h"
 #include "train/checkpoint.h"
+#include "train/checkpoints.h"
 
 namespace sectionflow::testing {
 namespace {
@@ -248,6 +250,49 @@ TEST(Sharded, OptimizersThatNeedAllOfAVariableAreRefused) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("SF-E036"), HasSubstr("shards"), HasSubstr("replicated")));
     }
   }
+}
+
+TEST(Sharded, WhatDoesNotFitIsNotPlannedToBeComputedAgain) {
+  const auto peak_within = [](std::size_t device_memory, InteriorPolicy interior) {
+    WideNet net(2, {.distribution = VariableDistribution::sharded, .sections = {.interior = interior}});
+    SessionOptions options = one_thread();
+    options.device_memory = device_memory;
+    Session session(net.graph, options);
+    if (interior == InteriorPolicy::recompute) fit_budget(session);
+    return net.manager.plan(session, {net.loss}, {{net.images, Shape{2, WideNet::kWidth}}}).planned_peak_bytes;
+  };
+  for (const InteriorPolicy interior : {InteriorPolicy::recompute, InteriorPolicy::automatic}) {
+    const std::size_t as_it_is = peak_within(64_MiB, interior);
+    EXPECT_EQ(peak_within(as_it_is, interior), as_it_is);
+    try {
+      (void)peak_within(as_it_is - 64, interior);
+      ADD_FAILURE();
+    } catch (const ArgumentError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("SF-E036"), HasSubstr("in shards"), HasSubstr("replicated")));
+    }
+  }
+}
+
+TEST(Sharded, RanksThatReadVariablesInOtherOrdersAllThrow) {
+  const auto thrown = on_ranks(2, [](std::shared_ptr<Communicator> communicator) {
+    WideNet net(2, {.distribution = VariableDistribution::sharded});
+    Session session(net.graph, one_thread(communicator));
+    session.initialize();
+    // Of one type each.
+    const std::vector<Value> all = net.graph.values(kTrainableVariables);
+    (void)session.read(all[communicator->rank() == 0 ? 0 : 2]);
+  });
+  EXPECT_THAT(thrown, Each(HasSubstr("SF-E511")));
+}
+
+TEST(Sharded, FoldersOfCheckpointsAreRefused) {
+  const auto thrown = on_ranks(2, [](std::shared_ptr<Communicator> communicator) {
+    WideNet net(2, {.distribution = VariableDistribution::sharded});
+    Session session(net.graph, one_thread(communicator));
+    session.initialize();
+    (void)Checkpoints(::testing::TempDir() + "/of_shards").save(session, {.step = 1});
+  });
+  EXPECT_THAT(thrown, Each(AllOf(HasSubstr("SF-E036"), HasSubstr("save_variables"))));
 }
 
 TEST(Sharded, SessionsWithoutTheirRanksAreRefusedAndVariablesAreUpdatedByTrainingAlone) {
