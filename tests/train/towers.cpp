@@ -200,6 +200,14 @@ TEST(Towers, RefuseGraphsThatDiffer) {
               AllOf(HasSubstr("SF-E036"), HasSubstr("tower 1 is built as another graph")));
   EXPECT_THAT(error_of([&] { (void)make_parallel(product(1), devices(2), {"x"}); }),
               AllOf(HasSubstr("SF-E036"), HasSubstr("of 1 ranks, and there are 2 towers")));
+  const auto in_shards = [](Graph& graph, GraphSectionManager&) {
+    const Value w = variable("w", constant(graph, HostTensor::of<float>({2}, {1, 2})));
+    const Value loss = reduce_sum(placeholder(graph, "x", {kDynamic, 2}) * w);
+    (void)training_updates(Sgd{}, loss, {.ranks = 2, .distribution = VariableDistribution::sharded});
+    return TowerOutputs{{"loss", loss}};
+  };
+  EXPECT_THAT(error_of([&] { (void)make_parallel(in_shards, devices(2), {"x"}); }),
+              AllOf(HasSubstr("SF-E036"), HasSubstr("'w' in shards")));
   EXPECT_THAT(error_of([&] { (void)make_parallel(product(2), devices(2), {"z"}); }),
               AllOf(HasSubstr("SF-E600"), HasSubstr("no placeholder 'z'")));
   EXPECT_THAT(error_of([&] { (void)make_parallel(product(2), devices(2), {"rate"}); }),
