@@ -77,7 +77,6 @@ std::string owners_of(const CLI::App& program, const std::string& option) {
 
 /// What does what somebody looks for under the name of a sub-command: "plan --explain"; empty: nothing.
 std::string other_call(const CLI::App& program, const std::string& word) {
-  if (word == "predict") return "plan";
   for (const CLI::App* command : program.get_subcommands(nullptr)) {
     const CLI::Option* const option = command->get_option_no_throw("--" + word);
     if (option != nullptr && option->get_items_expected_max() == 0) return command->get_name() + " --" + word;

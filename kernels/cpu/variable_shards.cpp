@@ -28,7 +28,7 @@ ShardLayout layout_of(const TensorType& whole, std::int64_t ranks) {
 }
 
 /// Behind what a rank has of a shard its place is 0.
-void clear_rest(float* shard, const ShardLayout& layout, std::int64_t count) {
+void clear_pads(float* shard, const ShardLayout& layout, std::int64_t count) {
   std::fill(shard + count, shard + layout.shard, 0.0F);
 }
 
@@ -42,7 +42,7 @@ std::unique_ptr<Kernel> make_assign_shard(const KernelRequest& request) {
       copy_bytes(shard, input<float>(arguments, 1) + rank * layout.shard,
                  static_cast<std::size_t>(count) * sizeof(float));
     }
-    clear_rest(shard, layout, count);
+    clear_pads(shard, layout, count);
   });
 }
 
@@ -68,7 +68,7 @@ std::unique_ptr<Kernel> make_reduced_shard(const KernelRequest& request) {
     auto* shard = static_cast<float*>(arguments.outputs[0]);
     communicator.reduce_scatter_shards(input<float>(arguments, x), begins ? nullptr : input<float>(arguments, 0), shard,
                                        layout.elements, layout.shard, arguments.workspace);
-    clear_rest(shard, layout, layout.elements_of(communicator.rank()));
+    clear_pads(shard, layout, layout.elements_of(communicator.rank()));
   };
   return function_kernel(reduce, {.workspace_bytes = Communicator::reduce_workspace(layout.shard * ranks, ranks)});
 }

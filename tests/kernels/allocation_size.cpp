@@ -19,6 +19,7 @@
 #include "graph/nodes/indexing.h"
 #include "graph/nodes/layout.h"
 #include "graph/nodes/matmul.h"
+#include "graph/nodes/shards.h"
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
 #include "graph/ops/arithmetic.h"
@@ -154,6 +155,7 @@ void add_shapes(Graph& graph) {
                  split(x, 2, 1)[1],
                  gather(table, indices),
                  gather_present(table, indices),
+                 gather_grad(gather(table, indices), indices, table),
                  scatter_add(table, indices, table),
                  scatter_max(table, indices, table),
                  cumsum(x, 1),
@@ -214,6 +216,8 @@ void add_updates(Graph& graph) {
   (void)all_reduced(x, 2);
   (void)all_gathered(x, 2);
   (void)of_last_rank(x, 2);
+  (void)shard_variable(variable("held_in_shards", fill(graph, {1 << 13, 1 << 13}, 0)), 2);
+  (void)norm_of_shards({reduced_shard(x, 2)}, {1 << 26}, 2);
   const Value loss = reduce_sum(square(w));
   for (const Optimizer& optimizer :
        {Optimizer(Sgd{}), Optimizer(Adam{}), Optimizer(AdamW{}), Optimizer(Adagrad{}), Optimizer(RmsProp{}),

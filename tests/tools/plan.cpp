@@ -40,7 +40,6 @@ TEST(Commands, WordsThatAreNoneAreRefusedWithTheNearest) {
   expect_refused("train --save-plan=x", HasSubstr("'--save-plan' is an option of 'plan'\n"));
   expect_refused("inspect --profile x", HasSubstr("'--profile' is an option of 'plan', 'compare', 'train' and 'scale'\n"));
   expect_refused("explain", HasSubstr("'explain' is no sub-command; 'plan --explain' does that"));
-  expect_refused("predict", HasSubstr("'predict' is no sub-command; 'plan' does that"));
   expect_refused("inspect a b", HasSubstr("'b' is no argument that is wanted"));
   expect_refused("inspect", HasSubstr("file is required"));
   expect_refused("plan --batch many", HasSubstr("many"));
