@@ -16,7 +16,7 @@
 
 namespace sectionflow {
 
-struct Towers::Core {
+struct [[gnu::visibility("hidden")]] Towers::Core {
   explicit Core(int count) : threads(count) {}
   ~Core() {
     threads.run([this](int t) {

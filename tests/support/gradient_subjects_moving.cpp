@@ -118,7 +118,9 @@ void pad_subject(SubjectBuilder& b) {
 void gather_subject(SubjectBuilder& b) {
   const std::int64_t rows = b.number(1, 4);
   const Value table = b.source(b.coin() ? Shape{rows} : Shape{rows, b.number(1, 3)});
-  b.result(gather(table, b.whole_numbers(b.shape(static_cast<int>(b.number(0, 2))), 0, rows - 1)));
+  // Of a source, which the function reads besides, the look-up adds to a sum; of what nobody else reads it makes one.
+  const Value looked_up = b.coin() ? table : table * 2.0F;
+  b.result(gather(looked_up, b.whole_numbers(b.shape(static_cast<int>(b.number(0, 2))), 0, rows - 1)));
 }
 
 void cumsum_subject(SubjectBuilder& b) {
