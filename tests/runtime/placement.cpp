@@ -10,6 +10,7 @@
 #include "graph/device_scope.h"
 #include "graph/op_def.h"
 #include "sectionflow.h"
+#include "tests/support/error_of.h"
 #include "tests/support/log_lines.h"
 
 namespace sectionflow::placement_tests {
@@ -24,15 +25,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using testing_support::LogLines;
 
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using testing_support::error_of;
 
 std::string device_of(const Value& value) {
   const auto named = named_devices(value.graph());

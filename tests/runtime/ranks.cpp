@@ -14,6 +14,7 @@
 #include "graph/ops/matmul.h"
 #include "sectionflow.h"
 #include "tests/runtime/variables.h"
+#include "tests/support/error_of.h"
 #include "tests/support/ranked_training.h"
 
 namespace sectionflow::rank_tests {
@@ -62,15 +63,7 @@ struct Products {
   std::optional<Session> session;
 };
 
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using testing_support::error_of;
 
 // ---- Refusals before anything has happened.
 

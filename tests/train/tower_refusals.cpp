@@ -11,6 +11,7 @@
 #include "graph/ops/control.h"
 #include "sectionflow.h"
 #include "tests/runtime/variables.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "train/towers.h"
 
@@ -21,15 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using testing_support::error_of;
 
 std::vector<SessionOptions> devices(int count) {
   std::vector<SessionOptions> all;
