@@ -30,7 +30,8 @@ constexpr int kStartsOfSwaps = 8;
 /// executions do not.
 constexpr std::size_t kBetterPacked = 50;
 
-/// The share of what any list needs at least by which the offloaded one may take more for nobody to look for less.
+/// The share of what any list needs at least by which the offloaded one may take more for nobody to look for less by
+/// computing again and offloading at once.
 constexpr std::size_t kHardlyAbove = 64;
 
 using Candidate = FittedList;
@@ -90,14 +91,12 @@ class ListFitter::Fitting {
  private:
   bool plans_repeats() const { return request_.may_recompute && !is_planned_elsewhere(given_); }
 
-  /// What no list counts as faster than. Plans of copies are rounded up: where the list as it is waits for none, others
-  /// are not looked at.
+  /// What no list counts as faster than: the list as it is, which is taken where it fits. Plans of copies are rounded
+  /// up: where policies offload in any case and it waits for none, others are not looked at.
   double least_seconds() {
-    if (!drafts_.has_forced() || !plans_repeats()) return std::numeric_limits<double>::infinity();
-    if (!least_seconds_) {
-      constexpr double kRounding = 1e-9;
-      least_seconds_ = drafts_.counted(once_, planning::default_cost(problem())) * (1 + kRounding);
-    }
+    if (!drafts_.has_forced() || !plans_repeats()) return as_it_is().seconds;
+    constexpr double kRounding = 1e-9;
+    if (!least_seconds_) least_seconds_ = drafts_.counted(once_, planning::default_cost(problem())) * (1 + kRounding);
     return *least_seconds_;
   }
 
@@ -110,16 +109,24 @@ class ListFitter::Fitting {
       least_is_a_floor_ = true;
       return;
     }
-    if (request_.may_swap && tools_.budgets().device < proved + proved / kHardlyAbove) {
-      swap(once_, {});
-      if (!fits(*best_) && !others_refuse_ && least_ <= proved + proved / kHardlyAbove) return;
-    }
     if (plans_repeats()) recompute();
-    if (request_.may_swap) swap();
-    if (may_join()) join();
+    if (request_.may_swap) swap(once_, {});
+    if (fits(*best_) || !is_hardly_above(proved)) {
+      if (request_.may_swap && frontier_) swap_rungs();
+      if (may_join()) join();
+    }
     // With more device memory less would be off it: all that is known is that neither this budget nor less will do.
     if (!fits(*best_) && others_refuse_ && !request_.tells_short_tier)
       least_ = std::max(proved, tools_.budgets().device + 1);
+  }
+
+  /// Whether device memory is within next to nothing of what any list needs, and less than what offloading alone does
+  /// with. Other tiers do not decide: where this is so it is with less device memory too, whatever they have.
+  bool is_hardly_above(std::size_t proved) {
+    const std::size_t device = tools_.budgets().device;
+    if (!plans_repeats() || !request_.may_swap || device >= proved + proved / kHardlyAbove) return false;
+    if (least_offloaded_ == 0) least_offloaded_ = drafts_.least_offloaded(once_, proved);
+    return device < least_offloaded_ && least_offloaded_ <= proved + proved / kHardlyAbove;
   }
 
   /// Where neither the list nor the one with the most again fits, nothing else is looked for, unless it is host memory
@@ -261,11 +268,6 @@ class ListFitter::Fitting {
   }
 
   /// Lists in which more or less is computed again, with what the budgets still demand offloaded.
-  void swap() {
-    swap(once_, {});
-    if (frontier_) swap_rungs();
-  }
-
   void swap_rungs() {
     const double once = planning::default_cost(problem());
     for (int start = kStartsOfSwaps - 1; start >= 0; --start) {
@@ -308,9 +310,7 @@ class ListFitter::Fitting {
       watch_.tell("budgets searched with copies", highest - rung, highest + 1);
       const FittedList* list = joint_->list(rung);
       if (list == nullptr) continue;
-      Candidate candidate = *list;
-      candidate.seconds = std::max(candidate.seconds, as_it_is().seconds);
-      offer(std::move(candidate));
+      offer(*list);
     }
   }
 
@@ -332,7 +332,7 @@ class ListFitter::Fitting {
   void note_least(std::size_t bytes) { least_ = least_ == 0 ? bytes : std::min(least_, bytes); }
 
   void offer(Candidate candidate) {
-    if (drafts_.has_forced() && plans_repeats()) candidate.seconds = std::max(candidate.seconds, least_seconds());
+    candidate.seconds = std::max(candidate.seconds, least_seconds());
     drafts_.is_within_other_tiers(candidate) ? note_least(candidate.device_peak) : void(others_refuse_ = true);
     if (!best_ || is_better(candidate, *best_)) best_ = std::move(candidate);
   }
@@ -362,9 +362,10 @@ class ListFitter::Fitting {
   std::optional<double> least_seconds_;
   std::optional<Candidate> best_;
   std::size_t least_ = 0;
-  bool least_is_a_floor_ = false;  // no list does with less, and nobody has looked for one that does with that much
-  bool has_searched_ = false;      // for the last budgets, for what is computed again
-  bool others_refuse_ = false;     // host memory or the disk, of what was tried, what may take less device memory
+  std::size_t least_offloaded_ = 0;  // of the list with everything once, in all the other memory; 0: not asked for yet
+  bool least_is_a_floor_ = false;    // no list does with less, and nobody has looked for one that does with that much
+  bool has_searched_ = false;        // for the last budgets, for what is computed again
+  bool others_refuse_ = false;       // host memory or the disk, of what was tried, what may take less device memory
 };
 
 ListFitter::ListFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request)

@@ -61,6 +61,14 @@ std::size_t ListDrafts::least_of_any(const InstructionList& list) {
          largest_operation(draft, tools_.kernels(), tools_.graph().graph()).bytes;
 }
 
+std::size_t ListDrafts::least_offloaded(const InstructionList& list, std::size_t device) {
+  const TierBudgets budgets = tools_.budgets();
+  tools_.set_budgets({.device = device, .host = kAllMemory, .disk = has_forced() ? budgets.disk : 0});
+  const Swapped swapped = this->swapped(list);
+  tools_.set_budgets(budgets);
+  return swapped.least_device_bytes > 0 ? swapped.least_device_bytes : device;
+}
+
 std::size_t ListDrafts::least_of(const InstructionList& list) {
   return round_up(tools_.variables().end_bytes) + tools_.draft(list).plan.lower_bound_bytes;
 }

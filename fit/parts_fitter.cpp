@@ -58,16 +58,20 @@ PartsFitter::PartsFitter(const InstructionList& list, PlanningTools& tools, cons
 FittedList PartsFitter::fitted() {
   is_thorough_ = false;
   FittedList found = searched();
-  return fits(found) || !has_searched_little() ? std::move(found) : searched_thoroughly();
+  if (!has_searched_little()) return found;
+  if (fits(found) && found.seconds <= seconds_computing_again()) return found;
+  const double least_seconds = seconds_in_least_memory();
+  if (fits(found) && found.seconds <= least_seconds) return found;
+  FittedList thorough = searched_thoroughly(least_seconds);
+  is_thorough_ = !fits(found) || (fits(thorough) && thorough.seconds < found.seconds);
+  return is_thorough_ ? std::move(thorough) : std::move(found);
 }
 
 bool PartsFitter::has_searched_little() const {
   return whole_.has_searched_little() || (has_tried_parts_ && least_parts_->has_searched_little());
 }
 
-/// What fits counts as no quicker than what the short search finds for more memory: more is never slower. With more
-/// host memory or disk that may offload what it has no room for here.
-FittedList PartsFitter::searched_thoroughly() {
+FittedList PartsFitter::searched_thoroughly(double least_seconds) {
   if (!thorough_) {
     FitRequest request = request_;
     request.effort = 0;
@@ -75,34 +79,39 @@ FittedList PartsFitter::searched_thoroughly() {
     thorough_ = std::make_unique<PartsFitter>(given_, tools_, request);
   }
   FittedList found = thorough_->fitted();
+  found.seconds = std::max(found.seconds, least_seconds);
   found.notes.push_back(text_of(request_.name, ": an effort of ", request_.effort,
-                                " finds nothing that fits: searched once more, by the usual one"));
-  if (fits(found)) {
-    const TierBudgets now = tools_.budgets();
-    TierBudgets roomy = now;
-    (now.disk > 0 ? roomy.disk : roomy.host) = kAllMemory;
-    found.seconds = std::max({found.seconds, slowest_seconds(now), slowest_seconds(roomy)});
-    tools_.set_budgets(now);
-  }
-  is_thorough_ = true;
+                                " finds nothing that fits, or is as quick: searched once more, by the usual one"));
   return found;
 }
 
-/// Of the short search, in the least device memory that it fits, as far as that is known: first it tells what one
-/// operation alone takes, then what is needed beside it, and where host memory is short no more than a byte above what
-/// it was asked with. Leaves other budgets.
-double PartsFitter::slowest_seconds(TierBudgets budgets) {
-  double slowest = whole_.seconds_of_least_memory();
-  if (least_parts_) slowest = std::max(slowest, least_parts_->seconds_of_least_memory());
-  budgets.device = 1;
+/// Of the short search without copies, in the least device memory for which it has a plan.
+double PartsFitter::seconds_computing_again() {
+  const double whole = whole_.seconds_of_least_memory();
+  return in_parts_.empty() ? whole : std::max(whole, fitter_in_parts().seconds_of_least_memory());
+}
+
+/// Of the short search, in the least device memory that it fits and all the host memory that it wants, as far as that
+/// is known: first it tells what one operation alone takes, then what is needed beside it. The budgets at hand do not
+/// decide.
+double PartsFitter::seconds_in_least_memory() {
+  if (seconds_in_least_memory_) return *seconds_in_least_memory_;
+  double slowest = seconds_computing_again();
+  const TierBudgets now = tools_.budgets();
+  // What policies send to the disk needs one.
+  TierBudgets roomy{.device = 1, .host = kAllMemory, .disk = request_.policies.offloads ? now.disk : 0};
   constexpr int kMostAsked = 4;
   for (int asked = 0; asked < kMostAsked; ++asked) {
-    tools_.set_budgets(budgets);
+    tools_.set_budgets(roomy);
     const FittedList found = searched();
-    if (fits(found)) return std::max(slowest, found.seconds);
-    budgets.device = least_searched();
+    if (fits(found)) {
+      slowest = std::max(slowest, found.seconds);
+      break;
+    }
+    roomy.device = least_searched();
   }
-  return slowest;
+  tools_.set_budgets(now);
+  return seconds_in_least_memory_.emplace(slowest);
 }
 
 FittedList PartsFitter::searched() {

@@ -22,8 +22,14 @@ class PartsFitter {
   /// List, tools, and the profile of the request must outlive this.
   PartsFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request);
 
-  /// As ListFitter's. Where nothing that fits is found by less than the usual effort, it is searched for by this, so
-  /// that how much is asked for decides how quick a list is, and not whether there is one: a note says so.
+  /// As ListFitter's. Where less than the usual effort finds nothing that fits, or nothing as quick as what it finds in
+  /// the least memory, it is searched for by the usual one, so that how much is asked for decides how quick a list is,
+  /// and not whether there is one: a note says so.
+  ///
+  /// With f(b) what the short search finds for the budgets b, u(b) what the usual one does, in seconds, and s that of
+  /// the short one for the least device memory and all other, this is min(f(b), max(s, u(b))). Neither f nor u rises
+  /// with any budget, and s is one number: so this does not rise either, whatever the short search misses, and u(b) has
+  /// to be known only where f(b) is more than s.
   FittedList fitted();
   bool fits(const FittedList& list) const { return whole_.fits(list); }
   std::size_t least_device_bytes() const;
@@ -48,9 +54,10 @@ class PartsFitter {
 
   FittedList searched();
   bool has_searched_little() const;
-  FittedList searched_thoroughly();
+  FittedList searched_thoroughly(double least_seconds);
   std::size_t least_searched() const;
-  double slowest_seconds(TierBudgets budgets);
+  double seconds_computing_again();
+  double seconds_in_least_memory();
   void find_parts();
   void make_parts(int parts);
   ListFitter& fitter_in_parts();
@@ -68,6 +75,7 @@ class PartsFitter {
   std::vector<InParts> in_parts_;            // in more and more parts, each of less memory than the one before
   std::unique_ptr<ListFitter> least_parts_;  // of the last of them
   std::optional<Least> least_;
+  std::optional<double> seconds_in_least_memory_;
   std::unique_ptr<PartsFitter> thorough_;  // of the usual effort, where less was asked for
   bool is_thorough_ = false;               // whether the last list is by that
 };
