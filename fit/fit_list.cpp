@@ -123,18 +123,23 @@ class ListFitter::Fitting {
   /// Whether device memory is within next to nothing of what any list needs, and less than what offloading alone does
   /// with. Other tiers do not decide: where this is so it is with less device memory too, whatever they have.
   bool is_hardly_above(std::size_t proved) {
-    const std::size_t device = tools_.budgets().device;
-    if (!plans_repeats() || !request_.may_swap || device >= proved + proved / kHardlyAbove) return false;
-    if (least_offloaded_ == 0) least_offloaded_ = drafts_.least_offloaded(once_, proved);
-    return device < least_offloaded_ && least_offloaded_ <= proved + proved / kHardlyAbove;
+    const std::size_t device = tools_.budgets().device, above = proved + proved / kHardlyAbove;
+    if (!plans_repeats() || !request_.may_swap || device >= above) return false;
+    return device < least_offloaded(once_) && least_offloaded(once_) <= above;
+  }
+
+  std::size_t least_offloaded(const InstructionList& list) {
+    if (least_offloaded_ == 0) least_offloaded_ = drafts_.least_offloaded(list);
+    return least_offloaded_;
   }
 
   /// Where neither the list nor the one with the most again fits, nothing else is looked for, unless it is host memory
-  /// or the disk that is short: lists between them may need less there.
+  /// or the disk that is short: lists between them may need less there, of which none counts in less device memory than
+  /// the list with the most again does with.
   void fit_between_ends() {
     offer(drafts_.plain(*request_.least));
     swap(*request_.least, {});
-    if (!fits(*best_) && !others_refuse_) return;
+    if (!fits(*best_) && (!others_refuse_ || tools_.budgets().device < least_offloaded(*request_.least))) return;
     recompute();
     swap(once_, {});
     swap_rungs();
@@ -153,15 +158,10 @@ class ListFitter::Fitting {
     frontier_.emplace(problem(), options);
   }
 
-  /// Of the device, for what is no variable.
-  std::size_t device_capacity() const {
-    return tools_.budgets().device - std::min(round_up(tools_.variables().end_bytes), tools_.budgets().device);
-  }
-
   /// What the search finds without copies: the quickest list that fits.
   void recompute() {
     make_frontier();
-    const std::size_t capacity = device_capacity();
+    const std::size_t capacity = drafts_.device_capacity();
     if (drafts_.has_forced() || request_.least != nullptr) return recompute_each(capacity);
     const int within = frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked));
     const int highest = std::max(within, 0);
@@ -302,7 +302,7 @@ class ListFitter::Fitting {
       joint_.emplace(JointLists::Source{*problem_, drafts_, *frontier_, request_.order_fixed, request_.effort,
                                         request_.name, watch_.asking()});
     }
-    const std::size_t capacity = device_capacity();
+    const std::size_t capacity = drafts_.device_capacity();
     const int highest =
         std::max(joint_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked)), 0);
     for (int rung = highest; rung >= 0; --rung) {
@@ -362,7 +362,7 @@ class ListFitter::Fitting {
   std::optional<double> least_seconds_;
   std::optional<Candidate> best_;
   std::size_t least_ = 0;
-  std::size_t least_offloaded_ = 0;  // of the list with everything once, in all the other memory; 0: not asked for yet
+  std::size_t least_offloaded_ = 0;  // 0: not asked for yet
   bool least_is_a_floor_ = false;    // no list does with less, and nobody has looked for one that does with that much
   bool has_searched_ = false;        // for the last budgets, for what is computed again
   bool others_refuse_ = false;       // host memory or the disk, of what was tried, what may take less device memory

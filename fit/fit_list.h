@@ -90,10 +90,8 @@ class ListFitter {
 /// The tools' notes tell what was chosen, their predicted_seconds how long it is going to take, and, where it does not
 /// fit, their least_device_bytes what would do.
 ///
-/// Deterministic: list, budgets, profile and effort decide. More device or host memory is never predicted to be slower
-/// by the usual effort. By a lower one that holds for device memory; for host memory and disk it holds as far as the
-/// first search finds what fits, and otherwise against as much as could be wanted alone, and not between amounts below
-/// that.
+/// Deterministic: list, budgets, profile and effort decide. More memory of any tier is never predicted to be slower,
+/// nor refused, whatever the effort is.
 FittedList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request = {});
 
 }  // namespace sectionflow

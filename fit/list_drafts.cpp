@@ -61,16 +61,21 @@ std::size_t ListDrafts::least_of_any(const InstructionList& list) {
          largest_operation(draft, tools_.kernels(), tools_.graph().graph()).bytes;
 }
 
-std::size_t ListDrafts::least_offloaded(const InstructionList& list, std::size_t device) {
+std::size_t ListDrafts::least_offloaded(const InstructionList& list) {
   const TierBudgets budgets = tools_.budgets();
-  tools_.set_budgets({.device = device, .host = kAllMemory, .disk = has_forced() ? budgets.disk : 0});
+  tools_.set_budgets({.device = 1, .host = kAllMemory, .disk = has_forced() && budgets.disk > 0 ? kAllMemory : 0});
   const Swapped swapped = this->swapped(list);
   tools_.set_budgets(budgets);
-  return swapped.least_device_bytes > 0 ? swapped.least_device_bytes : device;
+  return std::max<std::size_t>(swapped.least_device_bytes, 1);
 }
 
 std::size_t ListDrafts::least_of(const InstructionList& list) {
   return round_up(tools_.variables().end_bytes) + tools_.draft(list).plan.lower_bound_bytes;
+}
+
+std::size_t ListDrafts::device_capacity() const {
+  const std::size_t device = tools_.budgets().device;
+  return device - std::min(round_up(tools_.variables().end_bytes), device);
 }
 
 bool ListDrafts::fits(const FittedList& list) const {

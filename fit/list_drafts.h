@@ -46,10 +46,13 @@ class ListDrafts {
   /// What no list that executes the same needs less than: the variables, and one operation with its operands. Where
   /// that is too much there is nothing to search for.
   std::size_t least_of_any(const InstructionList& list);
-  /// What offloading alone comes to with all the host memory that it wants, and with no more than so much asked for.
-  std::size_t least_offloaded(const InstructionList& list, std::size_t device);
+  /// The least device memory that offloading alone does with, in all the host memory that it wants.
+  std::size_t least_offloaded(const InstructionList& list);
   /// Device bytes that are alive at once in the list as it is, variables included: no placement takes less.
   std::size_t least_of(const InstructionList& list);
+
+  /// Of the budget, for what is no variable.
+  std::size_t device_capacity() const;
 
   /// Whether policies offload whatever the budgets are.
   bool has_forced() const { return tools_.forces_offloads && policies_.offloads; }

@@ -99,7 +99,8 @@ double PartsFitter::seconds_in_least_memory() {
   double slowest = seconds_computing_again();
   const TierBudgets now = tools_.budgets();
   // What policies send to the disk needs one.
-  TierBudgets roomy{.device = 1, .host = kAllMemory, .disk = request_.policies.offloads ? now.disk : 0};
+  TierBudgets roomy{.device = 1, .host = kAllMemory};
+  if (request_.policies.offloads && now.disk > 0) roomy.disk = kAllMemory;
   constexpr int kMostAsked = 4;
   for (int asked = 0; asked < kMostAsked; ++asked) {
     tools_.set_budgets(roomy);

@@ -183,7 +183,11 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
     planned.sections = section_memory(timeline_of(model.session()));
     draw(arguments, model);
     save(arguments, model);
-    explain_step(arguments, strategy, model, planned);
+    try {
+      explain_step(arguments, strategy, model, planned);
+    } catch (const StoppedError&) {
+      planned.stopped = "--explain or --frontier, and the smallest budget,";
+    }
   } catch (Error& error) {
     if (!is_misfit(error)) {
       error.add_fact("asked", text_of("--batch ", planned.batch));
@@ -191,13 +195,14 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
     }
     planned.misfit = shell_text(error);
   }
+  // What is planned is planned: a signal ends what is looked for besides.
+  if (!planned.stopped.empty()) return planned;
   const Strategy of_smallest = strategy_of(arguments, subject, arguments.strategy, "for the smallest budget: ");
   try {
     find_smallest_budget(subject, of_smallest, options, planned);
   } catch (const StoppedError&) {
-    // What is planned is planned.
     planned.smallest_budget.reset();
-    planned.smallest_is_stopped = true;
+    planned.stopped = "the smallest budget";
   }
   return planned;
 }
@@ -227,8 +232,8 @@ int run_plan(const PlanArguments& arguments) {
   if (!arguments.save_plan.empty() && !planned.fits) {
     std::cerr << "--save-plan: nothing is written to '" << arguments.save_plan << "': what is planned does not fit\n";
   }
-  if (planned.smallest_is_stopped)
-    return status_of_stopped("the search for the smallest budget was stopped (SF-E103): the plan is told without it");
+  if (!planned.stopped.empty())
+    return status_of_stopped("the search for " + planned.stopped + " was stopped (SF-E103): the plan is told without");
   return planned.fits ? 0 : 1;
 }
 

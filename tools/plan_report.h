@@ -33,8 +33,8 @@ struct PlannedStep {
   /// The smallest budget of device memory that the strategy is told to run in, with as little as it can.
   std::optional<std::size_t> smallest_budget{};
   bool smallest_is_exact = false;
-  bool smallest_is_stopped = false;  ///< a signal has ended its search
-  bool smallest_is_enough = false;   ///< it runs in that much, and perhaps, by another plan, in less
+  std::string stopped{};            ///< what a signal has ended the search for, for people; empty: nothing
+  bool smallest_is_enough = false;  ///< it runs in that much, and perhaps, by another plan, in less
   std::optional<Explanation> explanation{};
   std::optional<BudgetFrontier> frontier{};
 

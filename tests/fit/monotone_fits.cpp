@@ -5,17 +5,21 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <memory>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "examples/models/zoo.h"
-#include "tests/fit/fit_case.h"
+#include "fit/parts_fitter.h"
+#include "graph/ops/arithmetic.h"
+#include "runtime/engine.h"
+#include "tests/sections/image_nets.h"
 #include "tests/support/dice.h"
-#include "tests/support/training_spec.h"
 
 namespace sectionflow::testing {
 namespace {
+
+constexpr std::size_t kPlenty = 1_GiB;
 
 struct Budgets {
   std::size_t device = 0, host = 0, disk = 0;
@@ -29,26 +33,42 @@ struct Subject {
   std::string name{};
   TrainingCase net{};
   SessionOptions session{};
-  FitBudgetOptions fit{};
-
-  ProgramReport planned(const Budgets& budgets) const {
-    SessionOptions options = session;
-    options.threads = 1;
-    options.device_memory = budgets.device;
-    options.host_memory = budgets.host;
-    options.disk = budgets.disk;
-    return Fitted(net, options, fit).plan();
-  }
+  Profile profile{};
+  std::int64_t effort = 0;
 };
 
-/// Of one layer and heads of its own, whose first walks find no plan for as little memory as a search does.
-TrainingCase transformer() {
-  return {"transformer", [](Graph& graph, GraphSectionManager& manager) {
-            const ZooModel model =
-                zoo_model("gpt", {.width = 16, .layers = 1, .heads = 2, .sequence = 16, .vocabulary = 64});
-            const TrainableModel built = model.build(graph, manager);
-            const auto batch = std::make_shared<Batch>(model.batch({.batch = 4}));
-            return TrainingNet{built.loss, [=](std::int64_t, FeedStore&) { return built.feeds(*batch); }};
+/// What is found under some budgets.
+struct Found {
+  Budgets budgets{};
+  bool fits = false;
+  double seconds = 0;
+};
+
+/// A few dense layers of random widths, some of which read what is far before them: so few operations that the usual
+/// effort takes little time.
+TrainingCase small_net(std::uint64_t seed) {
+  return {"small net", [=](Graph& graph, GraphSectionManager& manager) {
+            Dice dice(seed + 6'000'000);
+            const std::int64_t batch = dice.between(4, 40), width = 4 * dice.between(1, 12);
+            const Value x = placeholder(graph, "x", {batch, width});
+            const Value labels = placeholder(graph, "labels", {batch}, Dtype::i32);
+            auto section = std::make_optional(manager.new_section());
+            Value h = x;
+            std::vector<Value> widest = {x};
+            for (std::int64_t layer = dice.between(2, 5); layer > 0; --layer) {
+              h = tanh(dense(h, {.features = dice.chance(40) ? width : 4 * dice.between(1, 24)}));
+              if (h.shape() != x.shape()) continue;
+              if (dice.chance(50)) h = h + widest[static_cast<std::size_t>(dice.between(0, std::ssize(widest) - 1))];
+              widest.push_back(h);
+            }
+            const Value loss = mean(softmax_cross_entropy(dense(h, {.features = kClasses}), labels));
+            section.reset();
+            finish(manager, loss, Sgd{.learning_rate = 1e-2F});
+            return TrainingNet{loss, [=](std::int64_t step, FeedStore& store) {
+                                 store.push_back(random_images({batch, width}, seed, step));
+                                 store.push_back(random_classes(batch, kClasses, seed, step));
+                                 return Feeds{{x, store[store.size() - 2]}, {labels, store.back()}};
+                               }};
           }};
 }
 
@@ -57,21 +77,13 @@ Subject random_subject(std::uint64_t seed) {
   constexpr std::int64_t efforts[] = {1, 300, 3'000, 12'000, 40'000};
   constexpr double rates[] = {1e7, 1e8, 1e9};
   Subject subject;
-  const std::int64_t kind = dice.between(0, 3);
-  if (kind == 0) {
-    subject.net = transformer();
-  } else {
-    TrainingSpec spec = random_spec(seed);
-    spec.sections = {};
-    spec.sections_differ = false;
-    subject.net = training_case(spec);
-  }
+  subject.net = small_net(seed);
   const double link = rates[dice.between(0, 2)];
   subject.session.copy_threads = dice.chance(50);
   subject.session.swap_variables = dice.chance(20);
-  subject.fit.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e8, .link_out = link, .link_in = link};
-  subject.fit.effort = efforts[dice.between(0, 4)];
-  subject.name = text_of("seed ", seed, ": ", subject.net.name, ", effort ", subject.fit.effort, ", link ", link,
+  subject.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e8, .link_out = link, .link_in = link};
+  subject.effort = efforts[dice.between(0, 4)];
+  subject.name = text_of("seed ", seed, ": ", subject.net.name, ", effort ", subject.effort, ", link ", link,
                          subject.session.copy_threads ? ", threads" : ", team",
                          subject.session.swap_variables ? ", variables on the host" : "");
   return subject;
@@ -83,43 +95,72 @@ std::size_t of_any_size(Dice& dice, std::size_t most) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(std::exp2(exponent)));
 }
 
-/// Plans for `count` budgets of the subject, each against all that it is within.
-void expect_monotone(const Subject& subject, std::uint64_t seed, int count) {
-  SCOPED_TRACE(subject.name);
-  constexpr std::size_t kPlenty = 1_GiB;
-  const std::size_t whole = subject.planned({kPlenty, kPlenty, 0}).planned_peak_bytes;
-  const std::size_t floor = subject.planned({1, kPlenty, 0}).planned_peak_bytes;
-  ASSERT_LE(floor, whole);
+Budgets random_budgets(Dice& dice, std::size_t floor, std::size_t whole) {
+  Budgets budgets;
+  // Few amounts of device memory, so that many have the same; most of them small.
+  const auto step = static_cast<std::size_t>(dice.between(0, 7) * dice.between(0, 7));
+  budgets.device = floor + (whole - floor) / 64 * step;
+  if (dice.chance(30)) budgets.device = floor + floor / 256 * static_cast<std::size_t>(dice.between(0, 6));
+  budgets.host = dice.chance(15) ? kPlenty : of_any_size(dice, 2 * whole);
+  if (dice.chance(30)) budgets.disk = dice.chance(50) ? kPlenty : of_any_size(dice, whole);
+  return budgets;
+}
+
+/// One fitter, which searches once for what no budget decides, under `count` budgets in turn.
+std::vector<Found> found_for(const Subject& subject, const InstructionList& list, PlanningTools& tools,
+                             std::uint64_t seed, int count) {
+  PartsFitter fitter(list, tools, {.profile = &subject.profile, .effort = subject.effort});
+  const std::size_t whole = fitter.as_it_is().device_peak;
+  tools.set_budgets({.device = 1, .host = kPlenty, .disk = 0});
+  (void)fitter.fitted();
+  const std::size_t floor = std::min(fitter.least_device_bytes(), whole);
   Dice dice(seed);
-  struct Point {
-    Budgets budgets{};
-    bool fits = false;
-    double seconds = 0;
-  };
-  std::vector<Point> points;
+  std::vector<Found> found;
   for (int i = 0; i < count; ++i) {
-    Budgets budgets;
-    // Few amounts of device memory, so that many have the same; most of them small.
-    const std::size_t step = static_cast<std::size_t>(dice.between(0, 7) * dice.between(0, 7));
-    budgets.device = floor + floor / 128 * (step % 5) + (whole - floor) / 64 * step;
-    if (dice.chance(10)) budgets.device = floor + floor / 256 * static_cast<std::size_t>(dice.between(0, 5));
-    budgets.host = dice.chance(15) ? kPlenty : of_any_size(dice, 2 * whole);
-    if (dice.chance(30)) budgets.disk = dice.chance(50) ? kPlenty : of_any_size(dice, whole);
-    const ProgramReport report = subject.planned(budgets);
-    points.push_back({budgets, report.fits, report.predicted_seconds});
+    const Budgets budgets = random_budgets(dice, floor, whole);
+    tools.set_budgets({.device = budgets.device, .host = budgets.host, .disk = budgets.disk});
+    const FittedList fitted = fitter.fitted();
+    found.push_back({budgets, fitter.fits(fitted), fitted.seconds});
   }
-  for (const Point& less : points) {
-    for (const Point& more : points) {
+  return found;
+}
+
+std::string text_of(const Budgets& budgets) {
+  return sectionflow::text_of(budgets.device, " of device memory, ", budgets.host, " of host memory, ", budgets.disk,
+                              " of disk");
+}
+
+void expect_monotone(const std::vector<Found>& found) {
+  for (const Found& less : found) {
+    for (const Found& more : found) {
       if (!less.fits || !less.budgets.is_within(more.budgets)) continue;
-      const auto text = [](const Budgets& budgets) {
-        return text_of(budgets.device, " of device memory, ", budgets.host, " of host memory, ", budgets.disk,
-                       " of disk");
-      };
-      EXPECT_TRUE(more.fits) << text(more.budgets) << ", and it fits " << text(less.budgets);
+      EXPECT_TRUE(more.fits) << text_of(more.budgets) << ", and it fits " << text_of(less.budgets);
       if (!more.fits) continue;
-      EXPECT_LE(more.seconds, less.seconds) << text(more.budgets) << ", against " << text(less.budgets);
+      EXPECT_LE(more.seconds, less.seconds) << text_of(more.budgets) << ", against " << text_of(less.budgets);
     }
   }
+}
+
+/// Plans for `count` budgets of the subject, each against all that are within it.
+void expect_monotone(const Subject& subject, std::uint64_t seed, int count) {
+  SCOPED_TRACE(subject.name);
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const TrainingNet net = subject.net.build(graph, manager);
+  SessionOptions options = subject.session;
+  options.threads = 1;
+  Session session(graph, options);
+  std::vector<Found> found;
+  engine(session).set_instruction_editor("fitted", [&](const InstructionList& list, PlanningTools& tools) {
+    const TierBudgets budgets = tools.budgets();
+    found = found_for(subject, list, tools, seed, count);
+    tools.set_budgets(budgets);
+    return list;
+  });
+  FeedStore store;
+  (void)session.plan({net.loss}, types_of(net.feeds(0, store)), {.targets = manager.training_operations()});
+  ASSERT_EQ(found.size(), static_cast<std::size_t>(count));
+  expect_monotone(found);
 }
 
 void expect_monotone_subjects(std::uint64_t first, std::uint64_t last, int count) {

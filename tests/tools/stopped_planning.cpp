@@ -43,6 +43,16 @@ TEST(StoppedPlanning, OfTheSmallestBudgetTellsThePlanWithoutIt) {
   EXPECT_TRUE(std::filesystem::exists(json));
 }
 
+TEST(StoppedPlanning, OfWhatExplainsTellsAndSavesThePlanWithoutIt) {
+  const TemporaryFolder folder;
+  const std::string json = (folder.path() / "json").string();
+  const Outcome outcome =
+      stopped("plan" + kEndless + "1GiB --explain --frontier 4 --json " + json, (folder.path() / "log").string());
+  EXPECT_EQ(outcome.status, 128 + 15) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("fits the budget"), HasSubstr("--frontier, and the smallest budget, was")));
+  EXPECT_TRUE(std::filesystem::exists(json));
+}
+
 TEST(StoppedPlanning, OfATrainingEndsItAndLeavesNoCheckpoint) {
   const TemporaryFolder folder;
   const std::string run = (folder.path() / "run").string(), plan = (folder.path() / "plan").string();
