@@ -62,9 +62,14 @@ SwapPlan SwapPlanner::plan() {
   return std::move(*best_);
 }
 
+/// The lowest rung's plans for a limited host are for those who want to know what the least is.
 std::optional<SwapPlan> SwapPlanner::plan_within(double seconds) {
   limit_ = seconds;
-  for (std::size_t rung = highest_rung() + 1; rung-- > 0 && may_help(bound_of(rung));) try_rung(rung);
+  for (std::size_t rung = highest_rung(); rung > 0 && may_help(bound_of(rung)); --rung) try_rung(rung);
+  if (may_help(bound_of(0))) {
+    const Proposal free = free_proposal(0);
+    if (may_help(free.bound) && host_holds(free.plan.host_bytes)) offer(free_plan(free));
+  }
   return best_ && fits(*best_) ? std::move(best_) : std::nullopt;
 }
 

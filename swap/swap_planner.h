@@ -43,7 +43,8 @@ class SwapPlanner {
   /// The best for the budgets of the tools; where none fits, the one that comes closest.
   SwapPlan plan();
 
-  /// The best of those that fit and are quicker than that; none where there is none.
+  /// The best of those that fit and are quicker than that; none where there is none. Of the lowest rung it is the plan
+  /// without a limit on the host alone.
   std::optional<SwapPlan> plan_within(double seconds);
 
   /// Where nothing fits for want of device memory: the smallest budget for which plan() finds what does, if
