@@ -58,21 +58,23 @@ double JointLists::least_seconds(int rung) {
 }
 
 const FittedList* JointLists::list(int rung) {
-  const auto [known, is_new] = lists_.try_emplace(rung);
-  if (is_new) {
-    planning::SearchOptions search;
-    search.budget = ladder_.budget_of(rung);
-    search.link = with_margin(link_);
-    search.order_fixed = source_.order_fixed;
-    search.effort = effort_of_a_rung();
-    search.looks = std::min(search.looks, 100 * search.effort);
-    search.check = source_.check;
-    const int start = source_.alone.last_within(search.budget);
-    if (start >= 0 && source_.alone.rung(start).plan) search.starts = {*source_.alone.rung(start).plan};
-    const planning::SearchResult found = search_plan(problem_, search);
-    if (found.plan) known->second = drafted(*found.plan, search.budget);
-  }
+  auto known = lists_.find(rung);
+  if (known == lists_.end()) known = lists_.emplace(rung, searched(rung)).first;
   return known->second ? &*known->second : nullptr;
+}
+
+std::optional<FittedList> JointLists::searched(int rung) {
+  planning::SearchOptions search;
+  search.budget = ladder_.budget_of(rung);
+  search.link = with_margin(link_);
+  search.order_fixed = source_.order_fixed;
+  search.effort = effort_of_a_rung();
+  search.looks = std::min(search.looks, 100 * search.effort);
+  search.check = source_.check;
+  const int start = source_.alone.last_within(search.budget);
+  if (start >= 0 && source_.alone.rung(start).plan) search.starts = {*source_.alone.rung(start).plan};
+  const planning::SearchResult found = search_plan(problem_, search);
+  return found.plan ? std::optional(drafted(*found.plan, search.budget)) : std::nullopt;
 }
 
 /// As much more or less than what is worth its time as it is for the frontier without copies.

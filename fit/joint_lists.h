@@ -46,6 +46,7 @@ class JointLists {
 
  private:
   std::int64_t effort_of_a_rung() const;
+  std::optional<FittedList> searched(int rung);
   FittedList drafted(const planning::Plan& plan, std::int64_t budget);
 
   const Source source_;

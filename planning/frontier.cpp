@@ -83,15 +83,18 @@ int Frontier::dearest_operation(int index) {
 }
 
 const Frontier::Rung& Frontier::with_slack(int index, int manner) {
+  const auto known = with_slack_.find({index, manner});
+  if (known != with_slack_.end()) return known->second;
+  return with_slack_.emplace(std::pair(index, manner), searched_with_slack(index, manner)).first->second;
+}
+
+Frontier::Rung Frontier::searched_with_slack(int index, int manner) {
   struct Manner {
     int window, percent;  // operations on either side, as a share of all of them: 1 / window; of the budget
   };
   constexpr Manner kSlacks[kManners] = {{30, 3}, {10, 3}, {100, 5}, {10, 5}};
-  const auto [entry, is_new] = with_slack_.try_emplace({index, manner});
-  Rung& rung = entry->second;
-  if (!is_new) return rung;
   const Rung own = this->rung(index);
-  rung.budget = own.budget;
+  Rung rung{.budget = own.budget};
   const int dearest = own.plan ? dearest_operation(index) : -1;
   if (dearest < 0) return rung;
   const Manner& slack = kSlacks[manner];

@@ -63,6 +63,7 @@ class Frontier {
   void find_lowest();
   SearchOptions search_options(std::int64_t budget, std::int64_t effort, const Rung* start) const;
   int dearest_operation(int index);
+  Rung searched_with_slack(int index, int manner);
 
   const Problem& problem_;
   FrontierOptions options_;

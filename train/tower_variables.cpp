@@ -16,15 +16,15 @@ void check_no_half(const Session& session, const char* call) {
                 ": the backward half of a cycle is pending; call run_backward or discard_forward first");
 }
 
-void check_can_begin(const Session& session) {
-  check_no_half(session, "initialize()");
-  SF_CHECK_CODE(!engine(session).is_training_refused(), ArgumentError, ErrorCode::averages_in_place,
-                "initialize(): averages stand in the place of the weights: AveragedWeights still lives",
+void check_can_set(const Session& session, const char* call) {
+  check_no_half(session, call);
+  SF_CHECK_CODE(!engine(session).is_training_refused(), ArgumentError, ErrorCode::averages_in_place, call,
+                ": averages stand in the place of the weights: AveragedWeights still lives",
                 hint("end its scope first"));
 }
 
 Value settable_variable(const Tower& tower, const std::string& name, const TensorType& type) {
-  check_no_half(tower.session(), "write");
+  check_can_set(tower.session(), "write");
   check_whole(tower.session());
   const Value variable = tower.graph().find(name).output();
   const bool is_variable = variable.node().op().is_variable();

@@ -14,8 +14,9 @@ namespace sectionflow {
 void check_whole(const Session& session);
 /// Throws: ArgumentError (SF-E322) while a forward half is pending. `call`: "write".
 void check_no_half(const Session& session, const char* call);
-/// What would keep Session::initialize from giving values, but for its budget. Throws: ArgumentError.
-void check_can_begin(const Session& session);
+/// The same, and (SF-E035) while averages stand in the place of the weights: the end of that scope would exchange what
+/// has been set, on this session alone.
+void check_can_set(const Session& session, const char* call);
 /// The variable of that name, which can be set to such a tensor. Throws: as Session::write, whose texts these are;
 /// where the session is torn (SF-E323).
 Value settable_variable(const Tower& tower, const std::string& name, const TensorType& type);

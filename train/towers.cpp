@@ -172,7 +172,7 @@ Example Towers::Core::execute(bool trains, const Example& batch, const std::vect
 
 void Towers::Core::initialize(Where where) {
   const auto inside = enter();
-  check_each([](const Tower& tower) { check_can_begin(tower.session()); });
+  check_each([](const Tower& tower) { check_can_set(tower.session(), "initialize()"); });
   std::atomic<bool> has_begun = false;
   try {
     on_all(false, [&](Tower& tower) {
@@ -203,7 +203,7 @@ LoadReport Towers::Core::load(const std::string& path, const LoadOptions& option
   const std::vector<Value> variables = from.graph().values(kVariables);
   std::vector<std::vector<Value>> targets(towers.size());
   check_each([&](const Tower& tower) {
-    check_no_half(tower.session(), "load");
+    check_can_set(tower.session(), "load");
     for (const Value variable : variables) {
       targets[static_cast<std::size_t>(tower.number())].push_back(
           settable_variable(tower, variable.name(), variable.type()));

@@ -109,15 +109,15 @@ class Towers {
   /// The value of a variable, which is the same on all towers. Throws: as Session::read; ArgumentError for a name that
   /// is none, and where a tower is torn (SF-E323), as all that follow.
   HostTensor read(const std::string& variable, Where where = Where::here());
-  /// Sets a variable on all towers. Throws: as Session::write; ArgumentError for a name that is none. Nothing has
-  /// changed then.
+  /// Sets a variable on all towers. Throws: as Session::write; ArgumentError for a name that is none, and (SF-E035)
+  /// while averages stand in the place of a tower's weights. Nothing has changed then.
   void write(const std::string& variable, const HostTensor& tensor, Where where = Where::here());
   /// save_variables of tower 0: a file of one process, which sessions and other numbers of towers load.
   /// Throws: as it; ArgumentError (SF-E033) amid the micro-batches of an update.
   void save(const std::string& path, Where where = Where::here());
   /// load_variables, of such a file or of a checkpoint's folder, on tower 0; the others get what it has then. Throws:
-  /// as load_variables; ArgumentError (SF-E033) for a file that was saved amid the micro-batches of an update. Nothing
-  /// has changed then.
+  /// as load_variables; ArgumentError (SF-E033) for a file that was saved amid the micro-batches of an update, and
+  /// (SF-E035) as write. Nothing has changed then.
   LoadReport load(const std::string& path, const LoadOptions& options = {}, Where where = Where::here());
   /// Training cycles completed, as Session::completed_cycles.
   std::uint64_t completed_cycles() const;

@@ -153,6 +153,30 @@ TEST(TowerRefusals, APendingHalfOfOneKeepsAllFromBeingTouched) {
   EXPECT_THAT(differing(variables_of(towers, 0), variables_of(towers, 1)), IsEmpty());
 }
 
+TEST(TowerRefusals, AveragesInThePlaceOfOnesWeightsKeepAllFromBeingSet) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "file.safetensors";
+  const auto build = [](Graph& graph, GraphSectionManager&) {
+    const Value loss = mean(placeholder(graph, "x", {kDynamic}) * variable("w", fill(graph, {}, 1.0F)));
+    training_updates(Sgd{}, loss, {.ranks = 2, .average = WeightAverageOptions{}});
+    return TowerOutputs{{"loss", loss}};
+  };
+  Towers towers = make_parallel(build, devices(2), {"x"});
+  towers.initialize();
+  towers.save(path);
+  {
+    const Tower& second = towers.tower(1);
+    const AveragedWeights averaged(second.session(),
+                                   {{second.graph().find("w").output(), second.graph().find("w/average").output()}});
+    const auto is_refused = AllOf(HasSubstr("SF-E035"), HasSubstr("tower:   1, on cpu:1"));
+    EXPECT_THAT(error_of([&] { towers.initialize(); }), is_refused);
+    EXPECT_THAT(error_of([&] { towers.write("w", HostTensor::scalar(3.0F)); }), is_refused);
+    EXPECT_THAT(error_of([&] { (void)towers.load(path); }), is_refused);
+  }
+  towers.write("w", HostTensor::scalar(3.0F));
+  EXPECT_THAT(differing(variables_of(towers, 0), variables_of(towers, 1)), IsEmpty());
+}
+
 TEST(TowerRefusals, ABranchThatDoesNotFitOneChangesNothing) {
   const auto build = [](Graph& graph, GraphSectionManager& manager) {
     const Value x = placeholder(graph, "x", {kDynamic, 2}), big = placeholder(graph, "big", {}, Dtype::boolean);
