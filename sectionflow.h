@@ -109,6 +109,7 @@
 #include "train/towers.h"
 #include "train/trainer.h"
 #include "transform/inference_graph.h"
+#include "transform/ranges.h"
 #include "transform/transform_graph.h"
 
 /// Trains neural networks that do not fit the device, section by section: a Graph says what is computed, a Session

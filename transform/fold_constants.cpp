@@ -93,7 +93,7 @@ Transform fold_constants_transform() {
             const auto most_bytes = static_cast<std::size_t>(arguments.number("max_bytes", kMostBytes));
             const std::vector<bool> folded = folded_nodes(given, most_bytes);
             auto contents = computed(given.graph, read_by_others(given, folded), folded);
-            GraphCopy copy(given.graph);
+            GraphCopy copy(given);
             copy.copy_all([&](const Node& node, GraphCopy& made) {
               if (!folded[static_cast<std::size_t>(node.id())]) return false;
               for (int i = 0; i < static_cast<int>(node.output_types().size()); ++i) {
