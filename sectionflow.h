@@ -108,6 +108,7 @@
 #include "train/tensorboard_callback.h"
 #include "train/towers.h"
 #include "train/trainer.h"
+#include "transform/calibrate.h"
 #include "transform/inference_graph.h"
 #include "transform/ranges.h"
 #include "transform/transform_graph.h"
