@@ -91,7 +91,18 @@ dnnl::memory::desc image_layout(const Shape& shape, bool channels_last, dnnl::me
 }
 
 dnnl::memory::data_type onednn_type(Dtype dtype) {
-  return dtype == Dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  switch (dtype) {
+    case Dtype::bf16:
+      return dnnl::memory::data_type::bf16;
+    case Dtype::i8:
+      return dnnl::memory::data_type::s8;
+    case Dtype::u8:
+      return dnnl::memory::data_type::u8;
+    case Dtype::i32:
+      return dnnl::memory::data_type::s32;
+    default:
+      return dnnl::memory::data_type::f32;
+  }
 }
 
 dnnl::memory::desc in_any_order(const dnnl::memory::desc& layout) {
@@ -114,6 +125,11 @@ dnnl::primitive_attr user_scratchpad() {
 
 bool is_jit(std::string_view name) {
   return name.starts_with("jit") || name.starts_with("brg") || name.starts_with("brdgmm");
+}
+
+bool is_exact_with_bytes(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  return is_jit(name) && (has("vnni") || has("amx") || has("avx10"));
 }
 
 namespace {

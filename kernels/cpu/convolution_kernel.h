@@ -33,7 +33,7 @@ struct ConvolutionProblem {
   dnnl::memory::desc our_x, our_y;                              // images, as they are stored
   dnnl::memory::desc x, y;                                      // the same with channels last
   dnnl::memory::dims weights;                                   // {F, C, K...}, with groups {G, F / G, C / G, K...}
-  dnnl::memory::data_type type = dnnl::memory::data_type::f32;  // of all
+  dnnl::memory::data_type type = dnnl::memory::data_type::f32;  // of all, or of the weights
   dnnl::memory::desc our_weights;                               // [K..., C / G, F], as they are stored
 
   /// Whether there is nothing to multiply (an empty batch, no channels): then sums are zero.
@@ -45,6 +45,12 @@ ConvolutionProblem convolution_problem(const KernelRequest& request, const Shape
 /// The same of a node that has the options of a convolution among others.
 ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
                                        const Shape& w);
+/// The same of images and weights of dtypes of their own.
+struct ConvolutionDtypes {
+  Dtype x, w, y;
+};
+ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
+                                       const Shape& w, const ConvolutionDtypes& dtypes);
 /// The problem in oneDNN's words. The weights lie as it likes them best, since plain ones fall back to gemm.
 OneDnnConvolution onednn_words(const ConvolutionProblem& problem);
 /// The forward implementation for these words. oneDNN offers brgemm first, but with few channels its direct kernel is

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "base/export.h"
+#include "base/host_tensor.h"
+#include "graph/ops/quantize.h"
+
+namespace SF_API sectionflow {
+
+/// Whether a dtype is one of the integers that stand for numbers: i8 or u8.
+constexpr bool is_quantized(Dtype dtype) {
+  return dtype == Dtype::i8 || dtype == Dtype::u8;
+}
+/// The lowest and the highest integer of i8 or u8.
+constexpr std::int64_t lowest_of(Dtype dtype) {
+  return dtype == Dtype::i8 ? -128 : 0;
+}
+constexpr std::int64_t highest_of(Dtype dtype) {
+  return dtype == Dtype::i8 ? 127 : 255;
+}
+
+/// Throws: ArgumentError that begins with `label` unless the type is i8 or u8.
+void check_quantized(const TensorType& type, const std::string& label);
+/// The same of what an operation shall give, which may also be f32.
+void check_result(const QuantizedResult& result, const std::string& label);
+
+/// Fields of a file (graph/option_fields.h).
+template <class Fields, class Result>
+void describe_result(Fields& fields, Result& result) {
+  fields("dtype", result.dtype);
+  fields("relu", result.relu);
+}
+
+}  // namespace sectionflow
