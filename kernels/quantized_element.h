@@ -34,19 +34,4 @@ inline formulas::Quantize quantize_of(const QuantizeOptions& options) {
           static_cast<std::int32_t>(options.zero_point)};
 }
 
-/// The scales of a tensor [outer, channels, inner]; one channel where one scale is for all.
-struct ScaledAxes {
-  std::int64_t outer = 1, channels = 1, inner = 1;
-
-  ScaledAxes(const Shape& shape, const Shape& scale, std::int64_t axis) {
-    if (scale.rank() == 0) {
-      inner = shape.num_elements();
-      return;
-    }
-    const auto of_scales = static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
-    for (int i = 0; i < shape.rank(); ++i) (i < of_scales ? outer : i == of_scales ? channels : inner) *= shape[i];
-  }
-  std::int64_t num_elements() const { return outer * channels * inner; }
-};
-
 }  // namespace sectionflow

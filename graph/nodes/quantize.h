@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/export.h"
@@ -24,6 +25,21 @@ constexpr std::int64_t highest_of(Dtype dtype) {
 void check_quantized(const TensorType& type, const std::string& label);
 /// The same of what an operation shall give, which may also be f32.
 void check_result(const QuantizedResult& result, const std::string& label);
+
+/// The scales of a tensor [outer, channels, inner]; one channel where one scale is for all.
+struct ScaledAxes {
+  std::int64_t outer = 1, channels = 1, inner = 1;
+
+  ScaledAxes(const Shape& shape, const Shape& scale, std::int64_t axis) {
+    if (scale.rank() == 0) {
+      inner = shape.num_elements();
+      return;
+    }
+    const auto of_scales = static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
+    for (int i = 0; i < shape.rank(); ++i) (i < of_scales ? outer : i == of_scales ? channels : inner) *= shape[i];
+  }
+  std::int64_t num_elements() const { return outer * channels * inner; }
+};
 
 /// Fields of a file (graph/option_fields.h).
 template <class Fields, class Result>

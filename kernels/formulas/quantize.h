@@ -22,6 +22,11 @@ struct IntegerRange {
   }
 };
 
+/// The integer nearest to a mean of such integers, which lies among them.
+SF_HOST_DEVICE inline std::int32_t nearest_mean(float mean) {
+  return IntegerRange{-128, 255}.nearest(mean);
+}
+
 /// The integer of a number: that of x / scale, and `zero_point` more.
 struct Quantize {
   IntegerRange range;  ///< of the integers, less the zero point
