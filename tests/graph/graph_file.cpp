@@ -20,6 +20,7 @@
 #include "graph/ops/control.h"
 #include "graph/ops/fused_convolution.h"
 #include "graph/ops/lstm_step.h"
+#include "graph/ops/packed_weights.h"
 #include "graph/ops/ranking.h"
 #include "graph/ops/scan.h"
 #include "graph/ops/scatter.h"
@@ -129,6 +130,12 @@ void add_layers(Graph& graph) {
                           {.convolution = {.steps = flat}, .relu = true});
   (void)fused_convolution(volumes, fill(graph, {3, 3, 3, 1, 4}, 0.5), fill(graph, {4}, 1), {},
                           {.convolution = {.steps = deep, .groups = 2}});
+  (void)with_packed_weights({images, placeholder(graph, "packed", {64})},
+                            {.op = "conv2d",
+                             .options = ConvolutionOptions{.steps = flat},
+                             .input = 1,
+                             .types = {{Dtype::f32, {1, 8, 8, 2}}, {Dtype::f32, {3, 3, 2, 2}}},
+                             .order = "in blocks"});
   x = group_norm(x, {.groups = 1});
   const Value tokens = rms_norm(layer_norm(placeholder(graph, "tokens", {2, 3, 5, 8})));
   values.push_back(attention(tokens, tokens, tokens, {.causal = true}));
