@@ -8,6 +8,9 @@
 
 #include "autodiff/gradients.h"
 #include "device/instruction_set.h"
+#include "graph/nodes/convolution.h"
+#include "graph/nodes/matmul.h"
+#include "graph/nodes/window.h"
 #include "graph/op_def.h"
 #include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
@@ -40,9 +43,13 @@ struct PackedCase {
   Value (*build)(Value x, Value w);
 };
 
+ConvolutionOptions steps_of(std::int64_t stride) {
+  return {.steps = window_steps<2>(stride, 1, Padding::same, DataFormat::nhwc)};
+}
+
 Value fused(Value x, Value w) {
   const Value b = constant(x.graph(), numbers({w.shape()[-1]}, 7));
-  return fused_convolution(x, w, b, {}, {.convolution = plain(Conv2dOptions{.stride = 2}), .relu = true});
+  return fused_convolution(x, w, b, {}, {.convolution = steps_of(2), .relu = true});
 }
 
 std::vector<PackedCase> packed_cases() {
@@ -94,7 +101,7 @@ TEST(PackedWeights, RefuseWhatDoesNotFitAndGradients) {
   const Value x = placeholder(graph, "x", {2, 6, 6, 4}), w = placeholder(graph, "w", {288});
   const TensorType plain_w{Dtype::f32, {3, 3, 4, 8}};
   const PackedWeightsOptions options{
-      .op = "conv2d", .options = plain(Conv2dOptions{}), .input = 1, .types = {x.type(), plain_w}, .order = "another"};
+      .op = "conv2d", .options = steps_of(1), .input = 1, .types = {x.type(), plain_w}, .order = "another"};
   const Value y = with_packed_weights({x, w}, options);
   EXPECT_EQ(y.type().text(), "f32[2,6,6,8]");
   const auto refusal = [&](const auto& change) {
@@ -122,8 +129,7 @@ TEST(PackedWeights, AreRefusedByGpus) {
   Graph graph;
   const Value x = placeholder(graph, "x", {2, 6, 6, 4}), w = placeholder(graph, "w", {288});
   const Value y = with_packed_weights(
-      {x, w},
-      {.op = "conv2d", .options = plain(Conv2dOptions{}), .input = 1, .types = {x.type(), {Dtype::f32, {3, 3, 4, 8}}}});
+      {x, w}, {.op = "conv2d", .options = steps_of(1), .input = 1, .types = {x.type(), {Dtype::f32, {3, 3, 4, 8}}}});
   const auto device = make_emulated_device({.seed = 1});
   const KernelRequest request{.node = y.node(),
                               .inputs = {x.type(), w.type()},
