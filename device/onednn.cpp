@@ -114,6 +114,33 @@ dnnl::memory::desc in_any_order(const dnnl::memory::desc& layout) {
 #endif
 }
 
+std::string layout_text(const dnnl::memory::desc& layout) {
+  const auto list = [](const auto& numbers, std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += text_of(i == 0 ? "" : "x", numbers[i]);
+    return text;
+  };
+#if SF_ONEDNN_HAS_OPERATION_DESCRIPTORS
+  const auto& all = layout.data;
+  const auto rank = static_cast<std::size_t>(all.ndims),
+             blocks = static_cast<std::size_t>(all.format_desc.blocking.inner_nblks);
+  const std::string parts =
+      all.format_kind != dnnl_blocked
+          ? text_of("in format ", all.format_kind)
+          : text_of(list(all.padded_dims, rank), " by ", list(all.format_desc.blocking.strides, rank), " in ",
+                    list(all.format_desc.blocking.inner_blks, blocks), " of ",
+                    list(all.format_desc.blocking.inner_idxs, blocks));
+  return text_of(list(all.dims, rank), " as ", parts, ", ", layout.get_size(), " bytes");
+#else
+  const auto whole = [&list](const auto& numbers) { return list(numbers, numbers.size()); };
+  const std::string parts = layout.get_format_kind() != dnnl::memory::format_kind::blocked
+                                ? text_of("in format ", static_cast<int>(layout.get_format_kind()))
+                                : text_of(whole(layout.get_padded_dims()), " by ", whole(layout.get_strides()), " in ",
+                                          whole(layout.get_inner_blks()), " of ", whole(layout.get_inner_idxs()));
+  return text_of(whole(layout.get_dims()), " as ", parts, ", ", layout.get_size(), " bytes");
+#endif
+}
+
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

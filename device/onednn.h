@@ -31,6 +31,9 @@ dnnl::memory::data_type onednn_type(Dtype dtype);
 /// Elements as those of `layout`, in the order that a primitive likes.
 dnnl::memory::desc in_any_order(const dnnl::memory::desc& layout);
 
+/// What tells layouts apart: dimensions with what fills them up, strides, blocks, bytes.
+std::string layout_text(const dnnl::memory::desc& layout);
+
 /// Attributes of every primitive: the scratchpad is ours, so that its bytes are planned, and the same execution gives
 /// the same bits, which oneDNN promises from 3.4 on where it is asked to; what we take of older versions does so too.
 dnnl::primitive_attr user_scratchpad();

@@ -10,6 +10,7 @@
 #include "graph/nodes/quantized_convolution.h"
 #include "kernels/convolution_loop.h"
 #include "kernels/cpu/convolution_kernel.h"
+#include "kernels/cpu/ordered_weights.h"
 #include "kernels/cpu/wide_vectors.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
@@ -26,7 +27,7 @@ using dnnl::memory;
 /// i32 that are made at once: what a core's second cache holds, to be read again from there.
 constexpr std::size_t kSumBytes = 1 << 20;
 
-/// Makes rows of y, of one sum a channel, of sums: (sums, factor, bias, residual, y, count of rows, rows before).
+/// Makes rows of y of their sums: (sums, arguments of the kernel, the first row, how many).
 using MakeRows = std::function<void(const std::int32_t*, const KernelArguments&, std::int64_t, std::int64_t)>;
 
 template <class Residual, class Y>
@@ -92,19 +93,18 @@ ConvolutionProblem problem_of(const KernelRequest& request, const QuantizedProbl
 }
 
 /// oneDNN adds up, some images at a time.
-class OneDnnQuantizedConvolution final : public Kernel {
+class OneDnnQuantizedConvolution : public Kernel {
  public:
   struct Parts {
-    OneDnnCall call, weights;  ///< `weights`: a copy into the layout that the call wants
-    std::size_t weight_bytes = 0, sum_bytes = 0;
+    OneDnnCall call;
+    OrderedWeights weights;
+    std::size_t sum_bytes = 0;
     std::size_t x_stride = 0;  ///< bytes of the images of a call
     std::int64_t rows = 0, calls = 0;
   };
   OneDnnQuantizedConvolution(Parts parts, MakeRows make_rows, std::vector<InPlace> in_place)
       : parts_(std::move(parts)), make_rows_(std::move(make_rows)), in_place_(std::move(in_place)) {
-    weights_at_ = workspace_.add(parts_.weight_bytes);
-    sums_at_ = workspace_.add(parts_.sum_bytes);
-    scratchpad_at_ = workspace_.add(std::max(parts_.call.scratchpad_bytes(), parts_.weights.scratchpad_bytes()));
+    lay_out();
   }
 
   std::string implementation() const override { return "onednn " + parts_.call.implementation(); }
@@ -114,9 +114,9 @@ class OneDnnQuantizedConvolution final : public Kernel {
 
   void launch(const KernelArguments& arguments) override {
     void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
-    void* weights = workspace_part(arguments.workspace, weights_at_);
+    void* place = workspace_part(arguments.workspace, weights_at_);
     void* sums = workspace_part(arguments.workspace, sums_at_);
-    parts_.weights.launch({arguments.inputs[1], weights}, scratchpad);
+    const void* weights = parts_.weights.in_order(arguments.inputs[1], place, scratchpad);
     const auto* x = static_cast<const std::byte*>(arguments.inputs[0]);
     for (std::int64_t call = 0; call < parts_.calls; ++call) {
       parts_.call.launch({x + static_cast<std::size_t>(call) * parts_.x_stride, weights, sums}, scratchpad);
@@ -124,12 +124,35 @@ class OneDnnQuantizedConvolution final : public Kernel {
     }
   }
 
- private:
+ protected:
+  void lay_out() {
+    workspace_ = {};
+    weights_at_ = workspace_.add(parts_.weights.bytes());
+    sums_at_ = workspace_.add(parts_.sum_bytes);
+    scratchpad_at_ = workspace_.add(std::max(parts_.call.scratchpad_bytes(), parts_.weights.scratchpad_bytes()));
+  }
+
   Parts parts_;
+
+ private:
   MakeRows make_rows_;
   std::vector<InPlace> in_place_;
   WorkspaceLayout workspace_;
   std::size_t weights_at_ = 0, sums_at_ = 0, scratchpad_at_ = 0;
+};
+
+/// The same of u8, whose weights may be packed: for i8 oneDNN may put sums behind them, and then they cannot be brought
+/// back into the order of a tensor.
+class PackableQuantizedConvolution final : public OneDnnQuantizedConvolution, public ReadsOrderedWeights {
+ public:
+  using OneDnnQuantizedConvolution::OneDnnQuantizedConvolution;
+
+  std::size_t weights_input() const override { return 1; }
+  const OrderedWeights& weights() const override { return parts_.weights; }
+  void take_packed() override {
+    parts_.weights.take_packed();
+    lay_out();
+  }
 };
 
 /// How many images are convolved at once: a divisor of the batch.
@@ -157,14 +180,16 @@ std::unique_ptr<Kernel> by_onednn(const KernelRequest& request) {
   OneDnnQuantizedConvolution::Parts parts;
   parts.call = OneDnnCall(onednn, description,
                           {{DNNL_ARG_SRC, problem.x}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, problem.y}});
-  parts.weights = make_reorder(onednn, problem.our_weights, weights);
-  parts.weight_bytes = weights.get_size();
+  parts.weights = OrderedWeights(onednn, problem.our_weights, weights);
   parts.sum_bytes = problem.y.get_size();
   parts.x_stride = problem.x.get_size();
   parts.rows = static_cast<std::int64_t>(parts.sum_bytes / sizeof(std::int32_t)) / problem.geometry.filters;
   parts.calls = calls;
-  return std::make_unique<OneDnnQuantizedConvolution>(std::move(parts), row_maker(request, quantized),
-                                                      places_of(request));
+  auto make_rows = row_maker(request, quantized);
+  if (request.inputs[0].dtype == Dtype::i8) {
+    return std::make_unique<OneDnnQuantizedConvolution>(std::move(parts), std::move(make_rows), places_of(request));
+  }
+  return std::make_unique<PackableQuantizedConvolution>(std::move(parts), std::move(make_rows), places_of(request));
 }
 
 constexpr std::int64_t kMostLanes = 64;  // filters whose sums stay in registers and in the first cache
