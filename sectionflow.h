@@ -61,6 +61,7 @@
 #include "graph/ops/matmul.h"
 #include "graph/ops/parts.h"
 #include "graph/ops/pool.h"
+#include "graph/ops/quantize.h"
 #include "graph/ops/random.h"
 #include "graph/ops/ranking.h"
 #include "graph/ops/reduce.h"
@@ -110,6 +111,7 @@
 #include "train/trainer.h"
 #include "transform/calibrate.h"
 #include "transform/inference_graph.h"
+#include "transform/quantize.h"
 #include "transform/ranges.h"
 #include "transform/transform_graph.h"
 

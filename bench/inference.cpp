@@ -24,7 +24,8 @@ struct Arguments {
   SessionArguments session;
   std::int64_t batch = 1;
   int runs = 50;
-  std::vector<std::string> transforms = {"", "fold_constants fold_batch_norms fuse"};
+  std::vector<std::string> transforms = {"", "fold_constants fold_batch_norms fuse",
+                                         "fold_constants fold_batch_norms fuse pack_weights"};
 };
 
 /// A graph for inference with a session of its own, and the milliseconds of its runs.
@@ -63,6 +64,13 @@ double p99(std::vector<double> samples) {
   return samples[(samples.size() * 99 + 99) / 100 - 1];
 }
 
+/// The text with what pack_weights has to know, where it says nothing.
+std::string with_pack_arguments(const std::string& transforms, const Arguments& arguments) {
+  return !transforms.ends_with("pack_weights")
+             ? transforms
+             : text_of(transforms, "(batch=", arguments.batch, ", threads=", arguments.session.threads, ")");
+}
+
 InferenceGraph frozen_model(const Arguments& arguments, const SessionOptions& options, Batch& batch, Feeds& feeds,
                             Graph& graph, GraphSectionManager& manager) {
   const ZooModel model = model_of(arguments.zoo, Cut{});
@@ -88,7 +96,7 @@ int run(const Arguments& arguments) {
   const InferenceGraph frozen = frozen_model(arguments, options, batch, feeds, graph, manager);
   std::vector<std::unique_ptr<Contender>> contenders;
   for (const std::string& text : arguments.transforms) {
-    contenders.push_back(std::make_unique<Contender>(frozen, text, options));
+    contenders.push_back(std::make_unique<Contender>(frozen, with_pack_arguments(text, arguments), options));
   }
   for (int i = 0; i < arguments.runs + 2; ++i) {
     for (auto& contender : contenders) contender->run(contender->feeds_of(feeds));
@@ -121,6 +129,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--runs", arguments.runs, "timed runs of each")->check(CLI::Range(1, 1000000))->capture_default_str();
-  app.add_option("--transforms", arguments.transforms, "texts of transforms, the first to compare with; '': none");
+  app.add_option("--transforms", arguments.transforms,
+                 "texts of transforms, the first to compare with; '': none. A last pack_weights is for this batch and "
+                 "these threads");
   return run_program(app, argc, argv, [&] { return run(arguments); });
 }

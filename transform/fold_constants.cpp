@@ -38,7 +38,8 @@ std::vector<bool> folded_nodes(const TransformedGraph& given, std::size_t most_b
     const bool is_plain = needed[index] && op.has_kernel && op.recompute == Recompute::pure && !op.is_update() &&
                           !op.communicates && !op.prints && op.movement == Movement::none && !node.branch().exists() &&
                           node.control_inputs().empty() && node.order_inputs().empty();
-    if (!is_plain || node.inputs().empty()) continue;
+    // Weights of 8 bits stay such: a quarter of their numbers' bytes.
+    if (!is_plain || node.inputs().empty() || is_op(node, "dequantize")) continue;
     // Inputs that were replaced may stand behind their reader, and then are not known here: sort_by_execution_order
     // first.
     std::vector<TensorType> inputs;

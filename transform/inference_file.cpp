@@ -31,6 +31,15 @@ InferenceGraph without_constants(const InferenceGraph& graph, std::vector<NamedV
   return copy.finish(graph.outputs);
 }
 
+void check_is_portable(const Graph& graph) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    SF_CHECK(!is_op(node, "with_packed_weights"), ArgumentError, "save_inference_graph: the weights of '", node.name(),
+             "' are packed for this machine, and other machines read them in another order",
+             hint("save the graph before the transform pack_weights, and pack what load_inference_graph gives"));
+  }
+}
+
 /// The graph of a file with its constants in the places of their placeholders.
 InferenceGraph with_constants(const Graph& graph, std::vector<NamedTensor> tensors) {
   std::map<std::string, std::shared_ptr<const HostTensor>> contents;
@@ -84,6 +93,7 @@ void save_inference_graph(const InferenceGraph& graph, const std::string& path, 
     check_outputs(*graph.graph, graph.outputs, "save_inference_graph");
     check_is_for_inference(*graph.graph, nullptr, "save_inference_graph");
     (void)values_of_ranges(*graph.graph, graph.ranges, "save_inference_graph");
+    check_is_portable(*graph.graph);
     std::vector<NamedView> tensors;
     const InferenceGraph written = without_constants(graph, tensors);
     Metadata metadata = {{kGraphKey, graph_text(*written.graph)}};
