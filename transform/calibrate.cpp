@@ -27,6 +27,7 @@ void check(const InferenceGraph& graph, const Dataset& batches, const Calibratio
   SF_CHECK(graph.graph != nullptr, ArgumentError, "calibrate: the graph is none; wanted what freeze gives");
   check_outputs(*graph.graph, graph.outputs, "calibrate");
   check_is_for_inference(*graph.graph, nullptr, "calibrate");
+  (void)values_of_ranges(*graph.graph, graph.ranges, "calibrate");
   SF_CHECK(static_cast<std::size_t>(options.method) < kMethods.size(), ArgumentError,
            "calibrate: the method is number ", static_cast<int>(options.method), " of an enumeration of ",
            kMethods.size());
@@ -52,6 +53,7 @@ std::vector<Value> looked_at(const InferenceGraph& graph) {
     if (!needed[index] || !is_fed[index] || node.branch().exists()) continue;
     for (int i = 0; i < static_cast<int>(node.output_types().size()); ++i) {
       const Value value = node.output(i);
+      if (graph.ranges.of(value)) continue;
       const bool is_float = value.dtype() == Dtype::f32 || value.dtype() == Dtype::bf16;
       if (is_float && readers[index][static_cast<std::size_t>(i)] > 0) values.push_back(value);
     }
@@ -150,6 +152,7 @@ class Calibration {
   Calibration(const InferenceGraph& graph, const Dataset& batches, const CalibrationOptions& options)
       : batches_(batches),
         options_(options),
+        known_(graph.ranges),
         feeds_(graph, options),
         session_(*graph.graph, session_options(options)),
         values_(looked_at(graph)),
@@ -164,7 +167,7 @@ class Calibration {
       for (Seen& each : seen_) each.begin_magnitudes();
       look();
     }
-    ValueRanges ranges;
+    ValueRanges ranges = known_;
     for (std::size_t i = 0; i < values_.size(); ++i) {
       if (!seen_[i].is_empty()) ranges.set(values_[i], seen_[i].range(options_));
     }
@@ -218,6 +221,7 @@ class Calibration {
 
   const Dataset& batches_;
   const CalibrationOptions& options_;
+  const ValueRanges& known_;
   FedBatches feeds_;
   Session session_;
   std::vector<Value> values_;

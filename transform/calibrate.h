@@ -50,7 +50,8 @@ struct CalibrationOptions {
 ///
 ///   frozen.ranges = calibrate(frozen, samples.batch({.size = 50}), {.method = CalibrationMethod::entropy});
 ///
-/// Tensors within branches are left out. The same batches give the same ranges on the same device with as many
+/// Tensors within branches are left out, and those whose ranges the graph has already, such as take_ranges gives them,
+/// keep these. The same batches give the same ranges on the same device with as many
 /// threads. The batches are read twice where values are cut off. Host memory besides: 20 KiB a tensor.
 /// Throws: ArgumentError for options outside their range, a placeholder that no tensor feeds, a data set without an end
 /// or without a batch (SF-E603), and NaN or infinity in a tensor (SF-E605), naming it and its node; BudgetError and

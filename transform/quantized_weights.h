@@ -18,9 +18,6 @@ struct QuantizedWeights {
 /// Of f32 numbers of rank 1 or more: each channel's largest magnitude becomes 127. None where a number is not finite.
 std::optional<QuantizedWeights> quantized_weights(const HostTensor& numbers, int axis);
 
-/// The smallest scale that there is: what is smaller would be flushed to zero.
-inline constexpr float kLeastScale = 0x1p-120F;
-
 /// Which axis of a constant of rank 2 or more are the channels of what `reader` computes of it as its input `input`.
 int channel_axis(const Node& reader, std::size_t input);
 

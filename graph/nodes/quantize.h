@@ -21,6 +21,9 @@ constexpr std::int64_t highest_of(Dtype dtype) {
   return dtype == Dtype::i8 ? 127 : 255;
 }
 
+/// The smallest scale that a graph is given: what is smaller would be flushed to zero.
+inline constexpr float kLeastScale = 0x1p-120F;
+
 /// Throws: ArgumentError that begins with `label` unless the type is i8 or u8.
 void check_quantized(const TensorType& type, const std::string& label);
 /// The same of what an operation shall give, which may also be f32.

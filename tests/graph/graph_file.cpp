@@ -54,7 +54,8 @@ void add_elementwise(Graph& graph) {
         cond(
             constant(graph, HostTensor::scalar(true)), [&] { return square(x); },
             [&] { return assert_that(square(y), less(x, y), {.text = "x is less", .shown = {x}, .first = 2}); }),
-        accumulate(x, cast(y, Dtype::bf16), Dtype::f32), broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
+        fake_quantize(x, reduce_min(x, {{0}}), reduce_max(x, {{0}})), accumulate(x, cast(y, Dtype::bf16), Dtype::f32),
+        broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
         x * constant(graph, HostTensor::of<float>({3}, {0.1F, -0.0F, INFINITY})),
         x * graph
                 .add_node("stored_constant", {},

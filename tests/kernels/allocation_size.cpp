@@ -32,6 +32,7 @@
 #include "graph/ops/convolution.h"
 #include "graph/ops/ctc_loss.h"
 #include "graph/ops/dropout.h"
+#include "graph/ops/fake_quantize.h"
 #include "graph/ops/fused_convolution.h"
 #include "graph/ops/group_norm.h"
 #include "graph/ops/identities.h"
@@ -106,8 +107,8 @@ void add_elementwise(Graph& graph) {
   std::vector<Value> values = elementwise_values(x, y);
   for (const Value& value : {x * row, dropout(x, is_training), bias_add(x, row), select(less(x, y), x, y),
                              broadcast_to(reduce_max(x, {{1}, true}), {kSide, kSide}), layer_norm(x, row, row),
-                             rms_norm(x, row), group_norm(x, row, row, {.groups = 4}), reduce_mean(x, {{0}}),
-                             reduce_mean(x, {{1}}), transpose(x, {1, 0}), matmul(x, y),
+                             fake_quantize(x, row, row), rms_norm(x, row), group_norm(x, row, row, {.groups = 4}),
+                             reduce_mean(x, {{0}}), reduce_mean(x, {{1}}), transpose(x, {1, 0}), matmul(x, y),
                              cond(
                                  is_training, [&] { return x * y; }, [&] { return x; }),
                              cond(
