@@ -113,7 +113,7 @@
 #include "train/trainer.h"
 #include "transform/calibrate.h"
 #include "transform/inference_graph.h"
-#include "transform/quantize.h"
+#include "transform/quantize_nodes.h"
 #include "transform/ranges.h"
 #include "transform/transform_graph.h"
 

@@ -1,6 +1,8 @@
 // Convolutions, products, sums and pools compute with integers of 8 bits. What has none such stays f32: at the borders
 // numbers become integers, and integers numbers.
 
+#include "transform/quantize_nodes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -17,18 +17,19 @@
 namespace sectionflow {
 namespace {
 
-bool is_plain(const Node& node) {
+bool runs_by_inputs_alone(const Node& node) {
   return !node.branch().exists() && node.control_inputs().empty() && node.order_inputs().empty();
 }
 
-bool is_convolution(const Node& node) {
+bool is_plain_convolution(const Node& node) {
   return is_op(node, "conv2d") || is_op(node, "conv3d");
 }
-bool is_fused(const Node& node) {
+bool is_fused_convolution(const Node& node) {
   return is_op(node, "fused_conv2d") || is_op(node, "fused_conv3d");
 }
 const ConvolutionOptions& convolution_of(const Node& node) {
-  return is_fused(node) ? node.options<FusedConvolutionOptions>().convolution : node.options<ConvolutionOptions>();
+  return is_fused_convolution(node) ? node.options<FusedConvolutionOptions>().convolution
+                                    : node.options<ConvolutionOptions>();
 }
 
 /// The weights of a product as [C, F], also where they are read the other way round.
@@ -45,7 +46,7 @@ HostTensor rows_of_channels(const HostTensor& weights, bool is_transposed) {
   return turned;
 }
 
-bool is_finite(const HostTensor& numbers) {
+bool has_finite_numbers(const HostTensor& numbers) {
   const auto values = numbers.values<float>();
   return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
 }
@@ -163,7 +164,7 @@ QuantizeReport QuantizePlan::report() const {
 const Node* QuantizePlan::follower(const Node& node, const char* op) const {
   if (counts_[static_cast<std::size_t>(node.id())][0] != 1) return nullptr;
   const auto reader = readers_.find(&node);
-  const bool follows = reader != readers_.end() && is_op(*reader->second, op) && is_plain(*reader->second);
+  const bool follows = reader != readers_.end() && is_op(*reader->second, op) && runs_by_inputs_alone(*reader->second);
   return follows ? reader->second : nullptr;
 }
 
@@ -171,7 +172,7 @@ void QuantizePlan::take_tail(QuantizedPart& part, DataFormat format, bool takes_
   const Node* bias = takes_bias ? follower(*part.last, "bias_add") : nullptr;
   if (bias != nullptr && &bias->inputs()[0].node() == part.last && bias->options<BiasAddOptions>().format == format) {
     part.summands = constant_numbers(bias->inputs()[1]);
-    if (part.summands != nullptr && is_finite(*part.summands)) {
+    if (part.summands != nullptr && has_finite_numbers(*part.summands)) {
       part.bias = part.last = bias;
     } else {
       part.summands = nullptr;
@@ -185,8 +186,8 @@ void QuantizePlan::take_tail(QuantizedPart& part, DataFormat format, bool takes_
 
 std::string QuantizePlan::try_node(const Node& node) {
   if (node.op().is_given() || !node.op().has_kernel) return {};
-  if (!is_plain(node)) return "it is in a branch, or waits for what it does not read";
-  if (is_convolution(node) || is_fused(node) || is_op(node, "matmul")) return try_product(node);
+  if (!runs_by_inputs_alone(node)) return "it is in a branch, or waits for what it does not read";
+  if (is_plain_convolution(node) || is_fused_convolution(node) || is_op(node, "matmul")) return try_product(node);
   if (is_op(node, "add")) return try_sum(node);
   const bool is_pool = is_op(node, "max_pool2d") || is_op(node, "max_pool3d") || is_op(node, "average_pool2d") ||
                        is_op(node, "average_pool3d");
@@ -209,10 +210,10 @@ std::string QuantizePlan::try_product(const Node& node) {
   QuantizedPart part{.first = &node, .last = &node, .integers = {node.inputs()[0]}};
   part.weights = quantized_weights(rows, rows.shape().rank() - 1);
   if (!part.weights) return "its weights are not finite";
-  if (is_fused(node)) {
+  if (is_fused_convolution(node)) {
     part.summands = constant_numbers(node.inputs()[2]);
     if (part.summands == nullptr) return "its bias is no constant";
-    if (!is_finite(*part.summands)) return "its bias is not finite";
+    if (!has_finite_numbers(*part.summands)) return "its bias is not finite";
     if (node.inputs().size() > 3) part.residual = node.inputs()[3];
     part.has_relu = node.options<FusedConvolutionOptions>().relu;
   } else {

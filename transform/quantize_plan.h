@@ -9,7 +9,7 @@
 
 #include "graph/graph.h"
 #include "graph/nodes/convolution.h"
-#include "transform/quantize.h"
+#include "transform/quantize_nodes.h"
 #include "transform/quantized_weights.h"
 #include "transform/transform.h"
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kLeastElements = 1024;
 
 /// The constants that are changed, each with the axis of its channels: that of the reader that was made first.
-std::map<const Node*, int> weights_of(const Graph& graph, std::int64_t least_elements) {
+std::map<const Node*, int> weights_by_axis(const Graph& graph, std::int64_t least_elements) {
   std::map<const Node*, int> weights;
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
     const Node& reader = graph.node(id);
@@ -33,7 +33,7 @@ std::map<const Node*, int> weights_of(const Graph& graph, std::int64_t least_ele
   return weights;
 }
 
-void make(const Node& node, const QuantizedWeights& weights, const Graph& graph, GraphCopy& copy) {
+void make_integers(const Node& node, const QuantizedWeights& weights, const Graph& graph, GraphCopy& copy) {
   const Value integers = copy.add_constant(node, weights.integers, copy.free_name(node.name() + "/integers"));
   const Value scales = copy.add_constant(node, weights.scales, copy.free_name(node.name() + "/scales"));
   const QuantizeOptions options{.axis = weights.axis};
@@ -46,14 +46,14 @@ void make(const Node& node, const QuantizedWeights& weights, const Graph& graph,
 Transform quantize_weights_transform() {
   return {.parameters = {{.name = "min_elements", .kind = TransformParameter::Kind::number}},
           .apply = [](const TransformedGraph& given, const TransformArguments& arguments) {
-            const auto weights = weights_of(given.graph, arguments.number("min_elements", kLeastElements));
+            const auto weights = weights_by_axis(given.graph, arguments.number("min_elements", kLeastElements));
             GraphCopy copy(given);
             copy.copy_all([&](const Node& node, GraphCopy& made) {
               const auto found = weights.find(&node);
               if (found == weights.end()) return false;
               const auto integers =
                   quantized_weights(*constant_content(given.graph.node(node.id()).output()), found->second);
-              if (integers) make(node, *integers, given.graph, made);
+              if (integers) make_integers(node, *integers, given.graph, made);
               return integers.has_value();
             });
             return copy.finish(given.outputs);

@@ -17,17 +17,17 @@ namespace {
 
 constexpr float kMostOfWeights = 127;  // -128 has no counterpart
 
-std::shared_ptr<const HostTensor> shared(HostTensor tensor) {
+std::shared_ptr<const HostTensor> shared_tensor(HostTensor tensor) {
   return std::make_shared<const HostTensor>(std::move(tensor));
 }
 
-ScaledAxes axes_of(const Shape& shape, int axis) {
+ScaledAxes channel_axes(const Shape& shape, int axis) {
   return {shape, Shape{shape[axis]}, axis};
 }
 
 /// Calls body(element, channel) for all elements.
 template <class Body>
-void for_each_element(const ScaledAxes& axes, const Body& body) {
+void for_each_weight(const ScaledAxes& axes, const Body& body) {
   std::size_t element = 0;
   for (std::int64_t o = 0; o < axes.outer; ++o) {
     for (std::int64_t c = 0; c < axes.channels; ++c) {
@@ -41,17 +41,17 @@ void for_each_element(const ScaledAxes& axes, const Body& body) {
 std::optional<QuantizedWeights> quantized_weights(const HostTensor& numbers, int axis) {
   const auto values = numbers.values<float>();
   if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) return std::nullopt;
-  const ScaledAxes axes = axes_of(numbers.shape(), axis);
+  const ScaledAxes axes = channel_axes(numbers.shape(), axis);
   HostTensor scales(Dtype::f32, {axes.channels}), integers(Dtype::i8, numbers.shape());
   const auto scale = scales.values<float>();
-  for_each_element(axes, [&](std::size_t i, std::size_t c) { scale[c] = std::max(scale[c], std::abs(values[i])); });
+  for_each_weight(axes, [&](std::size_t i, std::size_t c) { scale[c] = std::max(scale[c], std::abs(values[i])); });
   for (float& each : scale) each = each > 0 ? std::max(each / kMostOfWeights, kLeastScale) : 1;
   const auto integer = integers.values<std::int8_t>();
-  for_each_element(axes, [&](std::size_t i, std::size_t c) {
+  for_each_weight(axes, [&](std::size_t i, std::size_t c) {
     const float nearest = std::nearbyint(values[i] / scale[c]);
     integer[i] = static_cast<std::int8_t>(std::clamp(nearest, -kMostOfWeights, kMostOfWeights));
   });
-  return QuantizedWeights{shared(std::move(integers)), shared(std::move(scales)), axis};
+  return QuantizedWeights{shared_tensor(std::move(integers)), shared_tensor(std::move(scales)), axis};
 }
 
 int channel_axis(const Node& reader, std::size_t input) {
@@ -68,7 +68,7 @@ std::shared_ptr<const HostTensor> constant_numbers(Value value) {
   if (value.dtype() != Dtype::f32) return nullptr;
   if (value.node().op().is_given()) {
     const HostTensor* content = constant_content(value);
-    return content != nullptr ? shared(content->clone()) : nullptr;
+    return content != nullptr ? shared_tensor(content->clone()) : nullptr;
   }
   if (!is_op(value.node(), "dequantize")) return nullptr;
   const HostTensor* integers = constant_content(value.node().inputs()[0]);
@@ -81,9 +81,9 @@ std::shared_ptr<const HostTensor> constant_numbers(Value value) {
   const auto out = numbers.values<float>();
   const auto in = integers->values<std::int8_t>();
   const auto scale = scales->values<float>();
-  for_each_element(ScaledAxes(integers->shape(), scales->shape(), options.axis),
-                   [&](std::size_t i, std::size_t c) { out[i] = static_cast<float>(in[i]) * scale[c]; });
-  return shared(std::move(numbers));
+  for_each_weight(ScaledAxes(integers->shape(), scales->shape(), options.axis),
+                  [&](std::size_t i, std::size_t c) { out[i] = static_cast<float>(in[i]) * scale[c]; });
+  return shared_tensor(std::move(numbers));
 }
 
 }  // namespace sectionflow

@@ -20,7 +20,7 @@ void check_result(const QuantizedResult& result, const std::string& label) {
 namespace {
 
 /// Which type x and q have: inputs x or q, and the scale.
-void check_scale(const ShapeRequest& request, Dtype integers) {
+void check_scales(const ShapeRequest& request, Dtype integers) {
   const auto& options = request.get<QuantizeOptions>();
   const TensorType &x = request.inputs[0], &scale = request.inputs[1];
   SF_CHECK(options.zero_point >= lowest_of(integers) && options.zero_point <= highest_of(integers), ArgumentError,
@@ -43,17 +43,17 @@ std::vector<TensorType> infer_quantize(const ShapeRequest& request) {
   check_f32(request.inputs[0], request.label);
   SF_CHECK(is_quantized(dtype), ArgumentError, request.label, " is to give ", dtype_name(dtype),
            "; wanted i8 or u8 as QuantizeOptions::dtype");
-  check_scale(request, dtype);
+  check_scales(request, dtype);
   return {{dtype, request.inputs[0].shape}};
 }
 
 std::vector<TensorType> infer_dequantize(const ShapeRequest& request) {
   check_quantized(request.inputs[0], request.label);
-  check_scale(request, request.inputs[0].dtype);
+  check_scales(request, request.inputs[0].dtype);
   return {{Dtype::f32, request.inputs[0].shape}};
 }
 
-std::vector<TensorType> infer_add(const ShapeRequest& request) {
+std::vector<TensorType> infer_quantized_add(const ShapeRequest& request) {
   const TensorType &a = request.inputs[0], &b = request.inputs[1];
   check_quantized(a, request.label);
   check_quantized(b, request.label);
@@ -81,7 +81,7 @@ void define_quantize_ops(OpRegistry& registry) {
                   fields("b_factor", described.b_factor);
                   describe_result(fields, described.result);
                 }),
-                .infer = infer_add});
+                .infer = infer_quantized_add});
 }
 
 Value quantize(Value x, Value scale, const QuantizeOptions& options, Where where) {

@@ -16,8 +16,8 @@ namespace sectionflow {
 namespace {
 
 /// Checks what a convolution and a product have in common; y has `filters` as its last dimension.
-std::vector<TensorType> infer_product(const ShapeRequest& request, const QuantizedProductOptions& options, Shape y,
-                                      std::int64_t products) {
+std::vector<TensorType> infer_quantized_product(const ShapeRequest& request, const QuantizedProductOptions& options,
+                                                Shape y, std::int64_t products) {
   check_quantized(request.inputs[0], request.label);
   SF_CHECK(request.inputs[1].dtype == Dtype::i8, ArgumentError, request.label, " got weights ",
            request.inputs[1].text(), "; wanted i8");
@@ -54,11 +54,11 @@ struct QuantizedConvolutionRule {
         convolution_geometry(request.inputs[0].shape, request.inputs[1].shape, options.convolution, request.label);
     const std::int64_t products =
         checked_multiply(geometry.num_taps(), geometry.channels / geometry.groups, request.label);
-    return infer_product(request, options.product, geometry.y_shape(), products);
+    return infer_quantized_product(request, options.product, geometry.y_shape(), products);
   }
 };
 
-std::vector<TensorType> infer_matmul(const ShapeRequest& request) {
+std::vector<TensorType> infer_quantized_matmul(const ShapeRequest& request) {
   const Shape &x = request.inputs[0].shape, &w = request.inputs[1].shape;
   SF_CHECK(x.rank() >= 2 && w.rank() == 2 && w.is_static(), ShapeError, request.label, " got ", x, " and ", w,
            "; wanted [..., C] and [C, F]");
@@ -66,16 +66,16 @@ std::vector<TensorType> infer_matmul(const ShapeRequest& request) {
            "; wanted as many columns as rows");
   std::vector<std::int64_t> dims = x.dims();
   dims.back() = w[1];
-  return infer_product(request, request.get<QuantizedProductOptions>(), Shape(std::move(dims)), w[0]);
+  return infer_quantized_product(request, request.get<QuantizedProductOptions>(), Shape(std::move(dims)), w[0]);
 }
 
 template <class Fields, class Options>
-void describe_product(Fields& fields, Options& options) {
+void describe_quantized_product(Fields& fields, Options& options) {
   describe_result(fields, options.result);
   fields("residual_factor", options.residual_factor);
 }
 
-std::vector<Value> inputs_of(Value x, Value w, Value factor, Value bias, Value residual) {
+std::vector<Value> inputs_of_product(Value x, Value w, Value factor, Value bias, Value residual) {
   std::vector<Value> inputs = {x, w, factor, bias};
   if (residual.valid()) inputs.push_back(residual);
   return inputs;
@@ -90,7 +90,7 @@ void define_quantized_convolution_ops(OpRegistry& registry) {
                   .options = described_by<QuantizedConvolutionOptions>([](auto& fields, auto& described) {
                     describe_steps(fields, described.convolution.steps);
                     fields("groups", described.convolution.groups);
-                    describe_product(fields, described.product);
+                    describe_quantized_product(fields, described.product);
                   }),
                   .infer = QuantizedConvolutionRule{rank},
                   .flops = [](auto inputs, auto outputs) { return convolution_flops(outputs[0], inputs[1]); }});
@@ -98,8 +98,8 @@ void define_quantized_convolution_ops(OpRegistry& registry) {
   registry.add({.name = "quantized_matmul",
                 .inputs = {4, 5},
                 .options = described_by<QuantizedProductOptions>(
-                    [](auto& fields, auto& described) { describe_product(fields, described); }),
-                .infer = infer_matmul,
+                    [](auto& fields, auto& described) { describe_quantized_product(fields, described); }),
+                .infer = infer_quantized_matmul,
                 .flops = [](auto inputs, auto outputs) {
                   return 2.0 * static_cast<double>(outputs[0].shape.num_elements()) *
                          static_cast<double>(inputs[1].shape[0]);
@@ -124,7 +124,7 @@ Value quantized_convolution(Value x, Value w, Value factor, Value bias, Value re
                             const QuantizedConvolutionOptions& options, std::string_view name, Where where) {
   const std::string op = text_of("quantized_conv", options.convolution.steps.stride.size(), "d");
   return x.graph()
-      .add_node(op, inputs_of(x, w, factor, bias, residual), options, name.empty() ? op : name, where)
+      .add_node(op, inputs_of_product(x, w, factor, bias, residual), options, name.empty() ? op : name, where)
       .output();
 }
 
@@ -132,7 +132,7 @@ Value quantized_matmul(Value x, Value w, Value factor, Value bias, Value residua
                        const QuantizedProductOptions& options, std::string_view name, Where where) {
   const char* op = "quantized_matmul";
   return x.graph()
-      .add_node(op, inputs_of(x, w, factor, bias, residual), options, name.empty() ? op : name, where)
+      .add_node(op, inputs_of_product(x, w, factor, bias, residual), options, name.empty() ? op : name, where)
       .output();
 }
 

@@ -74,7 +74,7 @@ std::unique_ptr<Kernel> make_dequantize(const KernelRequest& request) {
 }
 
 template <class A, class B, class Y>
-std::unique_ptr<Kernel> add_kernel(std::int64_t count, const formulas::QuantizedAdd& add) {
+std::unique_ptr<Kernel> quantized_add_kernel(std::int64_t count, const formulas::QuantizedAdd& add) {
   return function_kernel(
       [=](const KernelArguments& arguments) {
         const auto* a = static_cast<const A*>(arguments.inputs[0]);
@@ -92,14 +92,15 @@ std::unique_ptr<Kernel> add_kernel(std::int64_t count, const formulas::Quantized
       {.in_place = {{.input = 0, .output = 0}, {.input = 1, .output = 0}}});
 }
 
-std::unique_ptr<Kernel> make_add(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_quantized_add(const KernelRequest& request) {
   const auto& options = request.node.options<QuantizedAddOptions>();
   const formulas::QuantizedAdd add{options.a_factor, options.b_factor, requantize_of(options.result)};
   const std::int64_t count = request.outputs[0].shape.num_elements();
   return with_quantized_type(request.inputs[0].dtype, [&](auto a) {
     return with_quantized_type(request.inputs[1].dtype, [&](auto b) {
-      return with_quantized_type(options.result.dtype,
-                                 [&](auto y) { return add_kernel<decltype(a), decltype(b), decltype(y)>(count, add); });
+      return with_quantized_type(options.result.dtype, [&](auto y) {
+        return quantized_add_kernel<decltype(a), decltype(b), decltype(y)>(count, add);
+      });
     });
   });
 }
@@ -109,7 +110,7 @@ std::unique_ptr<Kernel> make_add(const KernelRequest& request) {
 void add_quantize_cpu_kernels(KernelRegistry& registry) {
   registry.add("quantize", make_quantize);
   registry.add("dequantize", make_dequantize);
-  registry.add("quantized_add", make_add);
+  registry.add("quantized_add", make_quantized_add);
 }
 
 }  // namespace sectionflow

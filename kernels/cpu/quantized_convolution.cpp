@@ -82,12 +82,12 @@ MakeRows row_maker(const KernelRequest& request, const QuantizedProblem& problem
   });
 }
 
-std::vector<InPlace> places_of(const KernelRequest& request) {
+std::vector<InPlace> places_of_residual(const KernelRequest& request) {
   if (request.inputs.size() < 5) return {};
   return {{.input = 4, .output = 0}};
 }
 
-ConvolutionProblem problem_of(const KernelRequest& request, const QuantizedProblem& quantized, const Shape& x) {
+ConvolutionProblem integer_problem(const KernelRequest& request, const QuantizedProblem& quantized, const Shape& x) {
   return convolution_problem(request, quantized.convolution, x, quantized.w,
                              {request.inputs[0].dtype, Dtype::i8, Dtype::i32});
 }
@@ -165,14 +165,14 @@ std::int64_t images_at_once(const ConvolutionProblem& whole) {
 }
 
 /// nullptr where oneDNN has no exact code for the machine.
-std::unique_ptr<Kernel> by_onednn(const KernelRequest& request) {
+std::unique_ptr<Kernel> quantized_by_onednn(const KernelRequest& request) {
   const QuantizedProblem quantized = quantized_problem(request.node, request.inputs[0].shape, request.inputs[1].shape);
-  const auto whole = problem_of(request, quantized, quantized.x);
+  const auto whole = integer_problem(request, quantized, quantized.x);
   if (whole.is_empty()) return nullptr;
   const std::int64_t images = images_at_once(whole), calls = whole.geometry.batch / images;
   std::vector<std::int64_t> dims = quantized.x.dims();
   dims[0] = images;
-  const auto problem = problem_of(request, quantized, Shape(std::move(dims)));
+  const auto problem = integer_problem(request, quantized, Shape(std::move(dims)));
   OneDnn& onednn = onednn_of(request);
   const auto description = describe_convolution(onednn, onednn_words(problem), is_exact_with_bytes);
   if (!is_exact_with_bytes(description.impl_info_str())) return nullptr;
@@ -187,18 +187,20 @@ std::unique_ptr<Kernel> by_onednn(const KernelRequest& request) {
   parts.calls = calls;
   auto make_rows = row_maker(request, quantized);
   if (request.inputs[0].dtype == Dtype::i8) {
-    return std::make_unique<OneDnnQuantizedConvolution>(std::move(parts), std::move(make_rows), places_of(request));
+    return std::make_unique<OneDnnQuantizedConvolution>(std::move(parts), std::move(make_rows),
+                                                        places_of_residual(request));
   }
-  return std::make_unique<PackableQuantizedConvolution>(std::move(parts), std::move(make_rows), places_of(request));
+  return std::make_unique<PackableQuantizedConvolution>(std::move(parts), std::move(make_rows),
+                                                        places_of_residual(request));
 }
 
-constexpr std::int64_t kMostLanes = 64;  // filters whose sums stay in registers and in the first cache
+constexpr std::int64_t kMostIntegerLanes = 64;  // filters whose sums stay in registers and in the first cache
 
 /// The sums of one pixel of y by the filters of a group from `first` on. Images have channels last; weights lie as
 /// [K..., C / G, F].
 template <class X>
-void sum_pixel(const ConvolutionLoop& loop, const X* x, const std::int8_t* w, std::int64_t pixel, std::int64_t group,
-               std::int64_t first, std::int64_t lanes, std::int32_t* sums) {
+void sum_integers(const ConvolutionLoop& loop, const X* x, const std::int8_t* w, std::int64_t pixel, std::int64_t group,
+                  std::int64_t first, std::int64_t lanes, std::int32_t* sums) {
   const WindowAxis* axes = loop.axes;
   const std::int64_t out[3] = {pixel / (axes[1].out * axes[2].out) % axes[0].out, pixel / axes[2].out % axes[1].out,
                                pixel % axes[2].out};
@@ -223,7 +225,7 @@ void sum_pixel(const ConvolutionLoop& loop, const X* x, const std::int8_t* w, st
 
 /// The same by loops: for machines without such instructions, and for what oneDNN leaves.
 template <class X>
-std::unique_ptr<Kernel> loop_kernel(const KernelRequest& request, const QuantizedProblem& quantized) {
+std::unique_ptr<Kernel> quantized_loop_kernel(const KernelRequest& request, const QuantizedProblem& quantized) {
   const ConvolutionLoop loop(
       convolution_geometry(quantized.x, quantized.w, quantized.convolution, request.node.label()));
   const std::int64_t filters = loop.filters(), pixels = loop.batch * loop.y_pixels();
@@ -243,9 +245,9 @@ std::unique_ptr<Kernel> loop_kernel(const KernelRequest& request, const Quantize
             in_wide_vectors([&] {
               for (std::int64_t row = begin; row < end; ++row) {
                 for (std::int64_t group = 0; group < loop.groups; ++group) {
-                  for (std::int64_t f = 0; f < loop.group_filters; f += kMostLanes) {
-                    sum_pixel(loop, x, w, start + row, group, f, std::min(kMostLanes, loop.group_filters - f),
-                              sums + row * filters + group * loop.group_filters + f);
+                  for (std::int64_t f = 0; f < loop.group_filters; f += kMostIntegerLanes) {
+                    sum_integers(loop, x, w, start + row, group, f, std::min(kMostIntegerLanes, loop.group_filters - f),
+                                 sums + row * filters + group * loop.group_filters + f);
                   }
                 }
               }
@@ -255,21 +257,21 @@ std::unique_ptr<Kernel> loop_kernel(const KernelRequest& request, const Quantize
         }
       },
       {.workspace_bytes = static_cast<std::size_t>(rows_at_once * filters) * sizeof(std::int32_t),
-       .in_place = places_of(request)});
+       .in_place = places_of_residual(request)});
 }
 
-std::unique_ptr<Kernel> by_loops(const KernelRequest& request) {
+std::unique_ptr<Kernel> quantized_by_loops(const KernelRequest& request) {
   const QuantizedProblem quantized = quantized_problem(request.node, request.inputs[0].shape, request.inputs[1].shape);
-  return request.inputs[0].dtype == Dtype::u8 ? loop_kernel<std::uint8_t>(request, quantized)
-                                              : loop_kernel<std::int8_t>(request, quantized);
+  return request.inputs[0].dtype == Dtype::u8 ? quantized_loop_kernel<std::uint8_t>(request, quantized)
+                                              : quantized_loop_kernel<std::int8_t>(request, quantized);
 }
 
 }  // namespace
 
 void add_quantized_convolution_cpu_kernels(KernelRegistry& registry) {
   for (const char* op : {"quantized_conv2d", "quantized_conv3d", "quantized_matmul"}) {
-    registry.add(op, onednn_factory<by_onednn>);
-    registry.add(op, by_loops);
+    registry.add(op, onednn_factory<quantized_by_onednn>);
+    registry.add(op, quantized_by_loops);
   }
 }
 

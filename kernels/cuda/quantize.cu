@@ -25,7 +25,7 @@ struct MapScaled {
 };
 
 template <class X, class Y, class Function>
-std::unique_ptr<Kernel> scaled_kernel(const KernelRequest& request, const Function& function) {
+std::unique_ptr<Kernel> scaled_integers_kernel(const KernelRequest& request, const Function& function) {
   const ScaledAxes axes(request.inputs[0].shape, request.inputs[1].shape, request.node.options<QuantizeOptions>().axis);
   return function_kernel([=](const KernelArguments& arguments) {
     gpu::launch_each(
@@ -39,14 +39,15 @@ std::unique_ptr<Kernel> scaled_kernel(const KernelRequest& request, const Functi
 std::unique_ptr<Kernel> make_cuda_quantize(const KernelRequest& request) {
   const auto& options = request.node.options<QuantizeOptions>();
   return with_quantized_type(options.dtype, [&](auto element) {
-    return scaled_kernel<float, decltype(element)>(request, quantize_of(options));
+    return scaled_integers_kernel<float, decltype(element)>(request, quantize_of(options));
   });
 }
 
 std::unique_ptr<Kernel> make_cuda_dequantize(const KernelRequest& request) {
   const formulas::Dequantize function{static_cast<std::int32_t>(request.node.options<QuantizeOptions>().zero_point)};
-  return with_quantized_type(request.inputs[0].dtype,
-                             [&](auto element) { return scaled_kernel<decltype(element), float>(request, function); });
+  return with_quantized_type(request.inputs[0].dtype, [&](auto element) {
+    return scaled_integers_kernel<decltype(element), float>(request, function);
+  });
 }
 
 template <class A, class B, class Y>
@@ -61,7 +62,7 @@ struct AddQuantized {
   }
 };
 
-std::unique_ptr<Kernel> make_cuda_add(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_cuda_quantized_add(const KernelRequest& request) {
   const auto& options = request.node.options<QuantizedAddOptions>();
   const formulas::QuantizedAdd add{options.a_factor, options.b_factor, requantize_of(options.result)};
   const std::int64_t count = request.outputs[0].shape.num_elements();
@@ -87,7 +88,7 @@ std::unique_ptr<Kernel> make_cuda_add(const KernelRequest& request) {
 void add_quantize_cuda_kernels(KernelRegistry& registry) {
   registry.add("quantize", make_cuda_quantize);
   registry.add("dequantize", make_cuda_dequantize);
-  registry.add("quantized_add", make_cuda_add);
+  registry.add("quantized_add", make_cuda_quantized_add);
 }
 
 }  // namespace sectionflow

@@ -23,7 +23,7 @@ OpCase quantized_pool_case(const std::string& name, Dtype dtype, const Shape& sh
             for (double& each : y) each = std::nearbyint(each);
             return std::vector<Doubles>{y};
           },
-      .tolerance = {},
+      .tolerance = {.relative = 0, .absolute = 0},
       .gradient_outputs = {},
       .dynamic_batch = true,
       .same_bits_for_any_threads = true};

@@ -95,7 +95,7 @@ OpCase add_case(const std::string& name, Dtype a, Dtype b, const QuantizedResult
             }
             return std::vector<Doubles>{y};
           },
-      .tolerance = {},
+      .tolerance = {.relative = 0, .absolute = 0},
       .gradient_outputs = {},
       .dynamic_batch = true,
       .same_bits_for_any_threads = true};

@@ -51,7 +51,7 @@ void add_behind(OpCase& op_case, const Behind& behind, const Shape& y, double mo
   if (behind.residual) {
     op_case.inputs.push_back(*behind.residual == Dtype::f32 ? input(y, -100, 100) : integers(*behind.residual, y));
   }
-  op_case.tolerance = {};
+  op_case.tolerance = {.relative = 0, .absolute = 0};
   op_case.gradient_outputs = {};
   op_case.same_bits_for_any_threads = true;
 }
