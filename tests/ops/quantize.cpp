@@ -21,7 +21,7 @@ namespace sectionflow::testing_support {
 namespace {
 
 /// The scale of an element of [outer, channels, inner].
-double scale_of(const Doubles& scales, std::size_t element, std::size_t inner) {
+double channel_scale(const Doubles& scales, std::size_t element, std::size_t inner) {
   return scales[element / inner % scales.size()];
 }
 
@@ -35,7 +35,7 @@ OpCase quantize_case(const std::string& name, Shape x, Shape scale, const Quanti
                 const auto lowest = static_cast<double>(lowest_of(options.dtype)),
                            highest = static_cast<double>(highest_of(options.dtype));
                 for (std::size_t i = 0; i < q.size(); ++i) {
-                  const auto ratio = static_cast<float>(in[0][i]) / static_cast<float>(scale_of(in[1], i, inner));
+                  const auto ratio = static_cast<float>(in[0][i]) / static_cast<float>(channel_scale(in[1], i, inner));
                   q[i] =
                       std::clamp(std::nearbyint(static_cast<double>(ratio)) + static_cast<double>(options.zero_point),
                                  lowest, highest);
@@ -56,7 +56,7 @@ OpCase dequantize_case(const std::string& name, Shape q, Shape scale, const Quan
               [=](const std::vector<Doubles>& in) {
                 Doubles x(in[0].size());
                 for (std::size_t i = 0; i < x.size(); ++i) {
-                  x[i] = (in[0][i] - static_cast<double>(options.zero_point)) * scale_of(in[1], i, inner);
+                  x[i] = (in[0][i] - static_cast<double>(options.zero_point)) * channel_scale(in[1], i, inner);
                 }
                 return std::vector<Doubles>{x};
               },
@@ -66,7 +66,7 @@ OpCase dequantize_case(const std::string& name, Shape q, Shape scale, const Quan
           .same_bits_for_any_threads = true};
 }
 
-std::vector<OpCase> scaled_cases() {
+std::vector<OpCase> quantize_cases() {
   std::vector<OpCase> all;
   for (const auto& of : {quantize_case, dequantize_case}) {
     const std::string what = of == quantize_case ? "quantize_" : "dequantize_";
@@ -112,7 +112,7 @@ class Quantized : public testing::TestWithParam<OpCase> {};
 TEST_P(Quantized, EqualsTheReferenceAndKeepsItsBits) {
   check(GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Scaled, Quantized, testing::ValuesIn(scaled_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Scaled, Quantized, testing::ValuesIn(quantize_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Add, Quantized, testing::ValuesIn(add_cases()), case_name);
 
 TEST(IntegerRange, RoundsHalvesToTheEvenOneAndCutsTheRest) {

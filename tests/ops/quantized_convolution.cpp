@@ -73,13 +73,13 @@ OpCase quantized_case(const ConvolutionLine<rank>& line, const Behind& behind, c
   return result;
 }
 
-constexpr Behind kRelu{.product = {.result = {.dtype = Dtype::u8, .relu = true}}};
-constexpr Behind kSigned{.x = Dtype::i8, .product = {.result = {.dtype = Dtype::i8}}};
-constexpr Behind kSum{.product = {.result = {.dtype = Dtype::u8, .relu = true}, .residual_factor = 0.7F},
-                      .residual = Dtype::u8};
-constexpr Behind kSignedSum{
+constexpr Behind kToBytes{.product = {.result = {.dtype = Dtype::u8, .relu = true}}};
+constexpr Behind kToIntegers{.x = Dtype::i8, .product = {.result = {.dtype = Dtype::i8}}};
+constexpr Behind kWithBytes{.product = {.result = {.dtype = Dtype::u8, .relu = true}, .residual_factor = 0.7F},
+                            .residual = Dtype::u8};
+constexpr Behind kWithIntegers{
     .x = Dtype::i8, .product = {.result = {.dtype = Dtype::i8}, .residual_factor = 0.3F}, .residual = Dtype::i8};
-constexpr Behind kWide{.x = Dtype::i8, .product = {.residual_factor = 1.0F}, .residual = Dtype::f32};
+constexpr Behind kToFloats{.x = Dtype::i8, .product = {.residual_factor = 1.0F}, .residual = Dtype::f32};
 
 std::vector<OpCase> quantized_cases() {
   const ConvolutionLine<2> lines[] = {{"images", {3, 6, 5, 16}, {3, 3, 16, 16}, {}, true},
@@ -94,13 +94,13 @@ std::vector<OpCase> quantized_cases() {
                                       {"no_channels", {2, 3, 3, 0}, {1, 1, 0, 4}}};
   std::vector<OpCase> all;
   for (const auto& line : lines) {
-    all.push_back(quantized_case(line, kRelu, "_relu"));
-    all.push_back(quantized_case(line, kSignedSum, "_signed_sum"));
+    all.push_back(quantized_case(line, kToBytes, "_relu"));
+    all.push_back(quantized_case(line, kWithIntegers, "_signed_sum"));
   }
-  all.push_back(quantized_case(lines[0], kSigned, "_signed"));
-  all.push_back(quantized_case(lines[0], kSum, "_sum"));
-  all.push_back(quantized_case(lines[2], kWide, "_wide"));
-  all.push_back(quantized_case(ConvolutionLine<3>{"volumes", {1, 3, 4, 5, 4}, {3, 3, 3, 4, 8}}, kSum));
+  all.push_back(quantized_case(lines[0], kToIntegers, "_signed"));
+  all.push_back(quantized_case(lines[0], kWithBytes, "_sum"));
+  all.push_back(quantized_case(lines[2], kToFloats, "_wide"));
+  all.push_back(quantized_case(ConvolutionLine<3>{"volumes", {1, 3, 4, 5, 4}, {3, 3, 3, 4, 8}}, kWithBytes));
   return all;
 }
 
@@ -130,8 +130,8 @@ OpCase product_case(const std::string& name, Shape x, std::int64_t filters, cons
 }
 
 std::vector<OpCase> product_cases() {
-  return {product_case("rows", {5, 128}, 10, kRelu), product_case("tokens", {3, 7, 33}, 65, kSignedSum),
-          product_case("one_row", {1, 300}, 130, kWide), product_case("no_rows", {0, 8}, 4, kSigned)};
+  return {product_case("rows", {5, 128}, 10, kToBytes), product_case("tokens", {3, 7, 33}, 65, kWithIntegers),
+          product_case("one_row", {1, 300}, 130, kToFloats), product_case("no_rows", {0, 8}, 4, kToIntegers)};
 }
 
 class QuantizedConvolutionCases : public testing::TestWithParam<OpCase> {};
