@@ -188,6 +188,42 @@ TEST(Calibrate, RefusesWhatIsNoCalibration) {
   EXPECT_EQ(calibration_method("percentile"), CalibrationMethod::percentile);
 }
 
+TEST(TakeRanges, HandsThoseOfTrainingToIntegers) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 8}), positive = relu(x);
+  Value y;
+  {
+    const FakeQuantization eight_bits(graph);
+    y = dense(positive, {.features = 6});
+  }
+  Session session(graph, {.seed = 5});
+  session.initialize();
+  HostTensor batch(Dtype::f32, {9, 8});
+  for (std::size_t i = 0; i < 72; ++i) batch.values<float>()[i] = 0.173F * static_cast<float>(i % 31) - 1;
+  session.run({{x, batch}, {graph.training(), true}}, {.targets = graph.operations(kUpdateOperations)});
+  const InferenceGraph rounded = freeze(session, {y});
+  EXPECT_EQ(testing_support::count_of(*rounded.graph, "fake_quantize"), 2);
+
+  const InferenceGraph taken = transform_graph(rounded, "take_ranges");
+  EXPECT_EQ(testing_support::count_of(*taken.graph, "fake_quantize"), 0);
+  const ValueRange range = taken.ranges.of(positive.name()).value();
+  EXPECT_EQ(range.minimum, 0);
+  EXPECT_NEAR(static_cast<double>(range.maximum), 0.173 * 30 - 1, 1e-5);
+  const ValueRanges found = calibrate(taken, batches_of("x", {std::vector<float>(8, 9)}));
+  EXPECT_EQ(found.of(positive.name()), range);
+  EXPECT_EQ(found.of("x"), (ValueRange{9, 9}));
+
+  // The integers are those that training has rounded to.
+  const InferenceGraph integers = transform_graph(taken, "quantize_nodes");
+  EXPECT_EQ(testing_support::count_of(*integers.graph, "quantized_matmul"), 1);
+  const auto answer = [&](const InferenceGraph& made) {
+    Session inference(*made.graph);
+    inference.initialize();
+    return std::move(inference.run(made.outputs, {{made["x"], batch}}).front());
+  };
+  EXPECT_LT(testing_support::relative_difference(answer(integers), answer(rounded)), 1e-5);
+}
+
 TEST(Magnitudes, CutWhereTheDistributionSuffersLeast) {
   Magnitudes even(1);
   for (int i = 1; i <= 100000; ++i) even.add(static_cast<float>(i) / 100000);
