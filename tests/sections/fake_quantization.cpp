@@ -61,9 +61,9 @@ TEST(FakeQuantizedTraining, RangesFollowWhatLayersAreGiven) {
 
 TEST(FakeQuantizedTraining, RefusesOptionsThatAreNone) {
   Graph graph;
-  EXPECT_THROW(FakeQuantization(graph, {.decay = 2}), ArgumentError);
-  EXPECT_THROW(FakeQuantization(graph, {.initial_limit = 0}), ArgumentError);
-  EXPECT_THROW(FakeQuantization(graph, {.ranges = static_cast<RangeKind>(5)}), ArgumentError);
+  EXPECT_THROW((void)FakeQuantization(graph, {.decay = 2}), ArgumentError);
+  EXPECT_THROW((void)FakeQuantization(graph, {.initial_limit = 0}), ArgumentError);
+  EXPECT_THROW((void)FakeQuantization(graph, {.ranges = static_cast<RangeKind>(5)}), ArgumentError);
   EXPECT_EQ(graph.layer_rounding(), nullptr);
 }
 
