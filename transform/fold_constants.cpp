@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "graph/op_def.h"
@@ -27,6 +28,11 @@ std::size_t bytes_of(const std::vector<TensorType>& types) {
 std::vector<bool> folded_nodes(const TransformedGraph& given, std::size_t most_bytes) {
   const std::vector<bool> needed = needed_nodes(given.graph, given.outputs);
   std::vector<bool> is_known(needed.size(), false), folded(needed.size(), false);
+  // A constant has one output, so that outputs of the graph which are a node's second would get another name.
+  std::set<const Node*> renamed;
+  for (const Value& output : given.outputs) {
+    if (output.output() > 0) renamed.insert(&output.node());
+  }
   for (NodeId id = 0; id < given.graph.num_nodes(); ++id) {
     const auto index = static_cast<std::size_t>(id);
     Node& node = given.graph.node(id);
@@ -39,7 +45,7 @@ std::vector<bool> folded_nodes(const TransformedGraph& given, std::size_t most_b
                           !op.communicates && !op.prints && op.movement == Movement::none && !node.branch().exists() &&
                           node.control_inputs().empty() && node.order_inputs().empty();
     // Weights of 8 bits stay such: a quarter of their numbers' bytes.
-    if (!is_plain || node.inputs().empty() || is_op(node, "dequantize")) continue;
+    if (!is_plain || node.inputs().empty() || is_op(node, "dequantize") || renamed.contains(&node)) continue;
     // Inputs that were replaced may stand behind their reader, and then are not known here: sort_by_execution_order
     // first.
     std::vector<TensorType> inputs;
