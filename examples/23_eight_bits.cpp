@@ -119,7 +119,6 @@ int run(const DataArguments& arguments, const fs::path& folder) {
   save_variables(*net.session, trained);
   std::vector<Row> rows;
 
-  // docs/inference.md shows the lines from here on.
   // Batch norms go into the convolutions before them, and these take over the sums and the relus behind them.
   const InferenceGraph frozen = freeze(*net.session, {net.logits});
   InferenceGraph made = transform_graph(frozen, "strip_unused_nodes fold_constants fold_batch_norms fuse");
@@ -143,7 +142,6 @@ int run(const DataArguments& arguments, const fs::path& folder) {
   made = transform_graph(freeze(*rounded.session, {rounded.logits}), "take_ranges fold_batch_norms fuse");
   made.ranges = calibrate(made, samples);
   rows.push_back(row_of("8 bits, trained for it", transform_graph(made, "quantize_nodes"), folder, data.test));
-  // Here the lines end.
 
   std::printf("%-24s %10s %8s %10s %10s %10s\n", "", "accuracy", "lost", "file KiB", "image ms", "peak KiB");
   for (const Row& row : rows) {
