@@ -119,9 +119,14 @@ int run(const DataArguments& arguments, const fs::path& folder) {
   save_variables(*net.session, trained);
   std::vector<Row> rows;
 
-  // Batch norms go into the convolutions before them, and these take over the sums and the relus behind them.
+  // Batch norms go into the convolutions before them, and these take over the sums and the relus behind them. Ranges
+  // of all tensors are those on some of the images that were trained on.
   const InferenceGraph frozen = freeze(*net.session, {net.logits});
   InferenceGraph made = transform_graph(frozen, "strip_unused_nodes fold_constants fold_batch_norms fuse");
+  const Dataset samples = Dataset::from(data.train).take(500).map(maps::normalize()).batch({.size = 50});
+  made.ranges = calibrate(made, samples, {.method = CalibrationMethod::min_max});
+  std::cout << quantize_report(made).text();
+  const InferenceGraph integers = transform_graph(made, "quantize_nodes");
   rows.push_back(row_of("f32", made, folder, data.test));
 
   // The same variables, in a graph whose layers compute in bf16.
@@ -129,14 +134,10 @@ int run(const DataArguments& arguments, const fs::path& folder) {
   load_variables(*narrow.session, trained, {.weights_only = true});
   rows.push_back(
       row_of("bf16", transform_graph(freeze(*narrow.session, {narrow.logits}), "fold_constants"), folder, data.test));
-
-  // Ranges of all tensors, as they are on some of the images that were trained on; then integers of 8 bits.
-  const Dataset samples = Dataset::from(data.train).take(500).map(maps::normalize()).batch({.size = 50});
-  made.ranges = calibrate(made, samples, {.method = CalibrationMethod::min_max});
-  rows.push_back(row_of("8 bits, calibrated", transform_graph(made, "quantize_nodes"), folder, data.test));
+  rows.push_back(row_of("8 bits, calibrated", integers, folder, data.test));
 
   // Trained on, rounding as 8 bits do: ranges that training has found go before those of examples.
-  Net rounded(Precision::eight_bits, 5e-4);
+  Net rounded(Precision::eight_bits, 5e-4);  // its layers are made while a FakeQuantization is open
   load_variables(*rounded.session, trained, {.allow_missing = true, .weights_only = true});
   rounded.train(data.train, (arguments.epochs + 1) / 2);
   made = transform_graph(freeze(*rounded.session, {rounded.logits}), "take_ranges fold_batch_norms fuse");
