@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "graph/json_elements.h"
@@ -17,9 +18,9 @@ constexpr std::size_t kMostTensorNameBytes = kMostNameBytes + 16;
 
 float bound_of(const JsonItem& item) {
   const double number = item.number();
-  const auto rounded = static_cast<float>(number);
-  if (!std::isfinite(rounded)) item.refuse_kind("a finite number of f32");
-  return rounded;
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (!(std::abs(number) <= kMost)) item.refuse_kind("a finite number of f32");
+  return static_cast<float>(number);
 }
 
 }  // namespace
@@ -38,7 +39,9 @@ std::string ranges_text(const ValueRanges& ranges) {
 
 ValueRanges ranges_of_text(std::string_view text) {
   ValueRanges ranges;
-  const auto begin = [](const std::string& member) {
+  bool has_any = false;
+  const auto begin = [&](const std::string& member) {
+    has_any = true;
     if (member != kRanges) refuse_at("", text_of("got the member '", member, "'; wanted '", kRanges, "'"));
   };
   const auto take = [&](const std::string&, std::optional<std::size_t> index, const JsonItem& element) {
@@ -52,6 +55,7 @@ ValueRanges ranges_of_text(std::string_view text) {
     ranges.set(tensor, range);
   };
   read_json_elements(text, {.begin = begin, .take = take});
+  if (!has_any) refuse_at("", text_of("has no '", kRanges, "'"));
   return ranges;
 }
 
