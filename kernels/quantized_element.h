@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "graph/nodes/quantize.h"
 #include "kernels/formulas/quantize.h"
+#include "kernels/kernel.h"
 
 namespace sectionflow {
 
@@ -26,6 +28,13 @@ inline formulas::Requantize requantize_of(const QuantizedResult& result) {
                                static_cast<float>(highest_of(result.dtype))};
   if (result.relu) range.lowest = 0;
   return {range, result.relu};
+}
+
+/// That y may lie over an input, where an element of each has as many bytes.
+inline std::vector<InPlace> over_input(const KernelRequest& request, int input) {
+  const Dtype x = request.inputs[static_cast<std::size_t>(input)].dtype, y = request.outputs[0].dtype;
+  if (dtype_bytes(x) != dtype_bytes(y)) return {};
+  return {{.input = input, .output = 0}};
 }
 
 inline formulas::Quantize quantize_of(const QuantizeOptions& options) {

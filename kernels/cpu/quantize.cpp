@@ -74,7 +74,8 @@ std::unique_ptr<Kernel> make_dequantize(const KernelRequest& request) {
 }
 
 template <class A, class B, class Y>
-std::unique_ptr<Kernel> quantized_add_kernel(std::int64_t count, const formulas::QuantizedAdd& add) {
+std::unique_ptr<Kernel> quantized_add_kernel(const KernelRequest& request, const formulas::QuantizedAdd& add) {
+  const std::int64_t count = request.outputs[0].shape.num_elements();
   return function_kernel(
       [=](const KernelArguments& arguments) {
         const auto* a = static_cast<const A*>(arguments.inputs[0]);
@@ -89,17 +90,16 @@ std::unique_ptr<Kernel> quantized_add_kernel(std::int64_t count, const formulas:
           });
         });
       },
-      {.in_place = {{.input = 0, .output = 0}, {.input = 1, .output = 0}}});
+      {.in_place = over_input(request, 0)});
 }
 
 std::unique_ptr<Kernel> make_quantized_add(const KernelRequest& request) {
   const auto& options = request.node.options<QuantizedAddOptions>();
   const formulas::QuantizedAdd add{options.a_factor, options.b_factor, requantize_of(options.result)};
-  const std::int64_t count = request.outputs[0].shape.num_elements();
   return with_quantized_type(request.inputs[0].dtype, [&](auto a) {
     return with_quantized_type(request.inputs[1].dtype, [&](auto b) {
       return with_quantized_type(options.result.dtype, [&](auto y) {
-        return quantized_add_kernel<decltype(a), decltype(b), decltype(y)>(count, add);
+        return quantized_add_kernel<decltype(a), decltype(b), decltype(y)>(request, add);
       });
     });
   });

@@ -83,8 +83,7 @@ MakeRows row_maker(const KernelRequest& request, const QuantizedProblem& problem
 }
 
 std::vector<InPlace> places_of_residual(const KernelRequest& request) {
-  if (request.inputs.size() < 5) return {};
-  return {{.input = 4, .output = 0}};
+  return request.inputs.size() > 4 ? over_input(request, 4) : std::vector<InPlace>();
 }
 
 ConvolutionProblem integer_problem(const KernelRequest& request, const QuantizedProblem& quantized, const Shape& x) {

@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> make_cuda_quantized_add(const KernelRequest& request) {
                                     static_cast<const decltype(b)*>(arguments.inputs[1]),
                                     static_cast<decltype(y)*>(arguments.outputs[0])});
             },
-            {.in_place = {{.input = 0, .output = 0}, {.input = 1, .output = 0}}});
+            {.in_place = over_input(request, 0)});
       });
     });
   });

@@ -73,7 +73,7 @@ std::unique_ptr<Kernel> make_cuda_quantized(const KernelRequest& request) {
   const formulas::Requantize requantize = requantize_of(problem.product.result);
   const float residual_factor = problem.product.residual_factor;
   FunctionKernelOptions options;
-  if (has_residual) options.in_place = {{.input = 4, .output = 0}};
+  if (has_residual) options.in_place = over_input(request, 4);
   const auto make = [&](auto x, auto y) -> std::unique_ptr<Kernel> {
     using X = decltype(x);
     using Y = decltype(y);

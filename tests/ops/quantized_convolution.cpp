@@ -63,7 +63,8 @@ OpCase quantized_case(const ConvolutionLine<rank>& line, const Behind& behind, c
   OpCase result = convolution_case(line, [](Value, Value, const auto&) { return Value(); });
   const auto sums = result.reference;
   result.name += suffix;
-  add_behind(result, behind, g.y_shape(), 4e3 * std::sqrt(static_cast<double>(g.num_taps() * g.channels / g.groups)));
+  const std::int64_t products = std::max<std::int64_t>(1, g.num_taps() * g.channels / g.groups);
+  add_behind(result, behind, g.y_shape(), 4e3 * std::sqrt(static_cast<double>(products)));
   result.build = [options](Graph&, const std::vector<Value>& in) {
     return std::vector{quantized_convolution(in[0], in[1], in[2], in[3], in.size() > 4 ? in[4] : Value(), options)};
   };
