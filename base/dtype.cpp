@@ -7,13 +7,13 @@ namespace {
 
 [[noreturn]] void refuse(Dtype dtype) {
   throw ArgumentError(text_of("the dtype ", static_cast<int>(dtype),
-                              " is none; wanted f32, f64, i32, i64, u8, boolean or bf16 of Dtype"));
+                              " is none; wanted f32, f64, i32, i64, u8, boolean, bf16 or i8 of Dtype"));
 }
 
 }  // namespace
 
 bool is_dtype(Dtype dtype) {
-  return dtype <= Dtype::bf16;
+  return dtype <= Dtype::i8;
 }
 
 std::size_t dtype_bytes(Dtype dtype) {
@@ -28,6 +28,7 @@ std::size_t dtype_bytes(Dtype dtype) {
       return 2;
     case Dtype::u8:
     case Dtype::boolean:
+    case Dtype::i8:
       return 1;
   }
   refuse(dtype);
@@ -49,6 +50,8 @@ std::string_view dtype_name(Dtype dtype) {
       return "bool";
     case Dtype::bf16:
       return "bf16";
+    case Dtype::i8:
+      return "i8";
   }
   refuse(dtype);
 }

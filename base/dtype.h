@@ -11,7 +11,7 @@
 namespace SF_API sectionflow {
 
 /// Element types of tensors. `boolean` is one byte, 0 or 1; `bf16` is BFloat16.
-enum class Dtype : std::uint8_t { f32, f64, i32, i64, u8, boolean, bf16 };
+enum class Dtype : std::uint8_t { f32, f64, i32, i64, u8, boolean, bf16, i8 };
 
 /// Whether it is one of these: a number that was cast to a Dtype may be none.
 bool is_dtype(Dtype dtype);
@@ -74,6 +74,11 @@ struct DtypeOf<std::int64_t> {
 template <>
 struct DtypeOf<std::uint8_t> {
   static constexpr Dtype value = Dtype::u8;
+};
+/// std::int8_t in C++ is i8.
+template <>
+struct DtypeOf<std::int8_t> {
+  static constexpr Dtype value = Dtype::i8;
 };
 /// bool in C++ is boolean.
 template <>

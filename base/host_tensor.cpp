@@ -78,6 +78,9 @@ std::string number_text(Dtype dtype, const std::byte* bytes) {
     case Dtype::i64:
       std::snprintf(text, sizeof(text), "%lld", static_cast<long long>(as(std::int64_t{0})));
       break;
+    case Dtype::i8:
+      std::snprintf(text, sizeof(text), "%d", static_cast<int>(as(std::int8_t{0})));
+      break;
     case Dtype::u8:
     case Dtype::boolean:
       std::snprintf(text, sizeof(text), "%d", static_cast<int>(as(std::uint8_t{0})));

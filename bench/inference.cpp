@@ -24,27 +24,30 @@ struct Arguments {
   SessionArguments session;
   std::int64_t batch = 1;
   int runs = 50;
-  std::vector<std::string> transforms = {"", "fold_constants fold_batch_norms fuse"};
+  std::vector<std::string> transforms = {"", "fold_constants fold_batch_norms fuse",
+                                         "fold_constants fold_batch_norms fuse pack_weights",
+                                         "fold_constants fold_batch_norms fuse quantize_nodes pack_weights"};
 };
+
+/// Those feeds that the graph has placeholders for.
+Feeds feeds_among(const Graph& graph, const Feeds& all) {
+  Feeds own;
+  for (const Feed& feed : all) {
+    for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+      Node& node = graph.node(id);
+      if (node.name() == feed.value.name() && node.op().is_placeholder()) own.push_back({node.output(), feed.data});
+    }
+  }
+  return own;
+}
 
 /// A graph for inference with a session of its own, and the milliseconds of its runs.
 struct Contender {
-  Contender(const InferenceGraph& frozen, const std::string& transforms, const SessionOptions& options)
-      : name(transforms.empty() ? "frozen" : transforms),
-        made(transform_graph(frozen, transforms)),
-        session(*made.graph, options) {
+  Contender(InferenceGraph graph, const std::string& transforms, const SessionOptions& options)
+      : name(transforms.empty() ? "frozen" : transforms), made(std::move(graph)), session(*made.graph, options) {
     session.initialize();
   }
-  Feeds feeds_of(const Feeds& all) const {
-    Feeds own;
-    for (const Feed& feed : all) {
-      for (NodeId id = 0; id < made.graph->num_nodes(); ++id) {
-        Node& node = made.graph->node(id);
-        if (node.name() == feed.value.name() && node.op().is_placeholder()) own.push_back({node.output(), feed.data});
-      }
-    }
-    return own;
-  }
+  Feeds feeds_of(const Feeds& all) const { return feeds_among(*made.graph, all); }
   void run(const Feeds& feeds) {
     const auto begin = std::chrono::steady_clock::now();
     session.run(made.outputs, feeds);
@@ -63,6 +66,13 @@ double p99(std::vector<double> samples) {
   return samples[(samples.size() * 99 + 99) / 100 - 1];
 }
 
+/// The text with what pack_weights has to know, where it says nothing.
+std::string with_pack_arguments(const std::string& transforms, const Arguments& arguments) {
+  return !transforms.ends_with("pack_weights")
+             ? transforms
+             : text_of(transforms, "(batch=", arguments.batch, ", threads=", arguments.session.threads, ")");
+}
+
 InferenceGraph frozen_model(const Arguments& arguments, const SessionOptions& options, Batch& batch, Feeds& feeds,
                             Graph& graph, GraphSectionManager& manager) {
   const ZooModel model = model_of(arguments.zoo, Cut{});
@@ -79,6 +89,23 @@ InferenceGraph frozen_model(const Arguments& arguments, const SessionOptions& op
   return freeze(session, {built.logits}, {.feeds = fixed});
 }
 
+/// The graph of a text; ranges for quantize_nodes are those of the batch that is fed, at the place where it stands.
+InferenceGraph made_by(const std::string& transforms, const InferenceGraph& frozen, const Feeds& feeds,
+                       std::int64_t batch, const SessionOptions& options) {
+  const std::size_t at = transforms.find("quantize_nodes");
+  if (at == std::string::npos) return transform_graph(frozen, transforms);
+  InferenceGraph made = transform_graph(frozen, transforms.substr(0, at));
+  Example example;
+  for (const Feed& feed : feeds_among(*made.graph, feeds)) {
+    HostTensor tensor(feed.data.type());
+    std::copy_n(feed.data.bytes(), tensor.num_bytes(), tensor.bytes());
+    example.emplace(feed.value.name(), std::move(tensor));
+  }
+  made.ranges = calibrate(made, Dataset::from(std::move(example)).batch({.size = batch}), {.session = options});
+  std::printf("%s", quantize_report(made).text().c_str());
+  return transform_graph(made, transforms.substr(at));
+}
+
 int run(const Arguments& arguments) {
   const SessionOptions options = session_options(arguments.session);
   Graph graph;
@@ -88,7 +115,9 @@ int run(const Arguments& arguments) {
   const InferenceGraph frozen = frozen_model(arguments, options, batch, feeds, graph, manager);
   std::vector<std::unique_ptr<Contender>> contenders;
   for (const std::string& text : arguments.transforms) {
-    contenders.push_back(std::make_unique<Contender>(frozen, text, options));
+    const std::string whole = with_pack_arguments(text, arguments);
+    contenders.push_back(
+        std::make_unique<Contender>(made_by(whole, frozen, feeds, arguments.batch, options), whole, options));
   }
   for (int i = 0; i < arguments.runs + 2; ++i) {
     for (auto& contender : contenders) contender->run(contender->feeds_of(feeds));
@@ -121,6 +150,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--runs", arguments.runs, "timed runs of each")->check(CLI::Range(1, 1000000))->capture_default_str();
-  app.add_option("--transforms", arguments.transforms, "texts of transforms, the first to compare with; '': none");
+  app.add_option("--transforms", arguments.transforms,
+                 "texts of transforms, the first to compare with; '': none. A last pack_weights is for this batch and "
+                 "these threads");
   return run_program(app, argc, argv, [&] { return run(arguments); });
 }

@@ -262,6 +262,9 @@ class CsvStream final : public ExampleStream {
       case Dtype::i64:
         fill<std::int64_t>(tensor, wanted, cells);
         break;
+      case Dtype::i8:
+        fill<std::int8_t>(tensor, wanted, cells);
+        break;
       case Dtype::u8:
         fill<std::uint8_t>(tensor, wanted, cells);
         break;
@@ -336,7 +339,7 @@ std::shared_ptr<const StreamSource> csv_source(std::filesystem::path path, std::
     SF_CHECK(names.insert(tensor.name).second, ArgumentError, "csv_source: two tensors are called '", tensor.name, "'");
     SF_CHECK(!tensor.columns.empty(), ArgumentError, "csv_source: the tensor '", tensor.name, "' has no columns");
     SF_CHECK(tensor.dtype != Dtype::bf16 && tensor.dtype != Dtype::boolean, ArgumentError, "csv_source: the tensor '",
-             tensor.name, "' is ", dtype_name(tensor.dtype), "; wanted f32, f64, i32, i64 or u8");
+             tensor.name, "' is ", dtype_name(tensor.dtype), "; wanted f32, f64, i32, i64, i8 or u8");
     SF_CHECK(tensor.dtype != Dtype::u8 || tensor.words.size() <= 256, ArgumentError, "csv_source: the tensor '",
              tensor.name, "' is u8 and has ", tensor.words.size(), " words; wanted at most 256, or i32");
   }

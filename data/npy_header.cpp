@@ -16,11 +16,12 @@ struct NamedDtype {
   std::string_view name;
   Dtype dtype;
 };
-constexpr std::array<NamedDtype, 6> kDtypes = {{{"f4", Dtype::f32},
+constexpr std::array<NamedDtype, 7> kDtypes = {{{"f4", Dtype::f32},
                                                 {"f8", Dtype::f64},
                                                 {"i4", Dtype::i32},
                                                 {"i8", Dtype::i64},
                                                 {"u1", Dtype::u8},
+                                                {"i1", Dtype::i8},
                                                 {"b1", Dtype::boolean}}};
 
 /// The dictionary of a header: an expression of Python's, of which this is all that NumPy writes.

@@ -60,7 +60,7 @@ std::map<std::string, std::string> stream_safetensors(
     const FileSink& sink, const std::vector<NamedType>& tensors,
     const std::function<TensorView(const std::string& name)>& tensor_of, const Metadata& metadata = {});
 
-/// Reads a safetensors file of dtypes BOOL, U8, I32, I64, BF16, F32 and F64. The file is not trusted: its header is
+/// Reads a safetensors file of dtypes BOOL, U8, I8, I32, I64, BF16, F32 and F64. The file is not trusted: its header is
 /// checked against its size before any tensor is allocated, and memory stays below the tensors' bytes and 40 times the
 /// header's. Hashes that it has are checked, and left out of the metadata. Throws: DataError naming the file, and the
 /// tensor where one is at fault, for a missing or damaged file and for dtypes outside this list.

@@ -11,8 +11,9 @@
 namespace sectionflow {
 namespace {
 
-constexpr std::array<std::pair<const char*, Dtype>, 7> kDtypes = {{{"BOOL", Dtype::boolean},
+constexpr std::array<std::pair<const char*, Dtype>, 8> kDtypes = {{{"BOOL", Dtype::boolean},
                                                                    {"U8", Dtype::u8},
+                                                                   {"I8", Dtype::i8},
                                                                    {"BF16", Dtype::bf16},
                                                                    {"I32", Dtype::i32},
                                                                    {"I64", Dtype::i64},
@@ -64,7 +65,7 @@ class HeaderReader {
     const auto* known =
         std::find_if(kDtypes.begin(), kDtypes.end(), [&](const auto& each) { return each.first == text; });
     SF_CHECK(known != kDtypes.end(), DataError, where_, "tensor ", shown_name(name_), " has the dtype ",
-             shown_name(text), "; supported are BOOL, U8, I32, I64, BF16, F32 and F64");
+             shown_name(text), "; supported are BOOL, U8, I8, I32, I64, BF16, F32 and F64");
     dtype_ = known->second;
     return go(Place::fields);
   }

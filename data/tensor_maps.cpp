@@ -27,6 +27,8 @@ decltype(auto) with_type_of(Dtype dtype, Call&& call) {
       return call(std::int32_t());
     case Dtype::i64:
       return call(std::int64_t());
+    case Dtype::i8:
+      return call(std::int8_t());
     case Dtype::u8:
       return call(std::uint8_t());
     case Dtype::boolean:

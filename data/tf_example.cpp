@@ -87,6 +87,9 @@ HostTensor tensor_of_numbers(const wire::Feature& feature, const FeatureSpec& sp
     case Dtype::i32:
       copy_numbers<std::int32_t>(list, tensor, spec, where);
       break;
+    case Dtype::i8:
+      copy_numbers<std::int8_t>(list, tensor, spec, where);
+      break;
     case Dtype::u8:
       copy_numbers<std::uint8_t>(list, tensor, spec, where);
       break;
@@ -189,7 +192,7 @@ void check_schema(const FeatureSchema& schema) {
     SF_CHECK(names.insert(spec.name).second, ArgumentError, "the schema names the feature '", spec.name, "' twice");
     const bool is_list_dtype = spec.dtype != Dtype::f64 && spec.dtype != Dtype::bf16;
     SF_CHECK(spec.kind == FeatureKind::bytes || is_list_dtype, ArgumentError, "feature ", spec_text(spec),
-             ": no list of numbers has this dtype; wanted f32, i32, i64, u8 or boolean, or FeatureKind::bytes");
+             ": no list of numbers has this dtype; wanted f32, i32, i64, i8, u8 or boolean, or FeatureKind::bytes");
     for (int axis = 1; axis < spec.shape.rank(); ++axis) {
       SF_CHECK(spec.shape[axis] != kDynamic, ArgumentError, "feature ", spec_text(spec),
                ": only the first dimension may be unknown");

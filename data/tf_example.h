@@ -14,7 +14,7 @@ namespace SF_API sectionflow {
 
 /// How a tensor stands in a tf.train.Example.
 enum class FeatureKind : std::uint8_t {
-  values,  ///< a list of numbers: float_list for f32, int64_list for i32, i64, u8 and boolean
+  values,  ///< a list of numbers: float_list for f32, int64_list for i32, i64, i8, u8 and boolean
   bytes,   ///< one byte string with the elements as they lie in memory, little-endian; files, such as an image's, as u8
 };
 

@@ -91,7 +91,18 @@ dnnl::memory::desc image_layout(const Shape& shape, bool channels_last, dnnl::me
 }
 
 dnnl::memory::data_type onednn_type(Dtype dtype) {
-  return dtype == Dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  switch (dtype) {
+    case Dtype::bf16:
+      return dnnl::memory::data_type::bf16;
+    case Dtype::i8:
+      return dnnl::memory::data_type::s8;
+    case Dtype::u8:
+      return dnnl::memory::data_type::u8;
+    case Dtype::i32:
+      return dnnl::memory::data_type::s32;
+    default:
+      return dnnl::memory::data_type::f32;
+  }
 }
 
 dnnl::memory::desc in_any_order(const dnnl::memory::desc& layout) {
@@ -100,6 +111,33 @@ dnnl::memory::desc in_any_order(const dnnl::memory::desc& layout) {
   return {layout.dims(), layout.data_type(), any};
 #else
   return {layout.get_dims(), layout.get_data_type(), any};
+#endif
+}
+
+std::string layout_text(const dnnl::memory::desc& layout) {
+  const auto list = [](const auto& numbers, std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += text_of(i == 0 ? "" : "x", numbers[i]);
+    return text;
+  };
+#if SF_ONEDNN_HAS_OPERATION_DESCRIPTORS
+  const auto& all = layout.data;
+  const auto rank = static_cast<std::size_t>(all.ndims),
+             blocks = static_cast<std::size_t>(all.format_desc.blocking.inner_nblks);
+  const std::string parts =
+      all.format_kind != dnnl_blocked
+          ? text_of("in format ", all.format_kind)
+          : text_of(list(all.padded_dims, rank), " by ", list(all.format_desc.blocking.strides, rank), " in ",
+                    list(all.format_desc.blocking.inner_blks, blocks), " of ",
+                    list(all.format_desc.blocking.inner_idxs, blocks));
+  return text_of(list(all.dims, rank), " as ", parts, ", ", layout.get_size(), " bytes");
+#else
+  const auto whole = [&list](const auto& numbers) { return list(numbers, numbers.size()); };
+  const std::string parts = layout.get_format_kind() != dnnl::memory::format_kind::blocked
+                                ? text_of("in format ", static_cast<int>(layout.get_format_kind()))
+                                : text_of(whole(layout.get_padded_dims()), " by ", whole(layout.get_strides()), " in ",
+                                          whole(layout.get_inner_blks()), " of ", whole(layout.get_inner_idxs()));
+  return text_of(whole(layout.get_dims()), " as ", parts, ", ", layout.get_size(), " bytes");
 #endif
 }
 
@@ -114,6 +152,11 @@ dnnl::primitive_attr user_scratchpad() {
 
 bool is_jit(std::string_view name) {
   return name.starts_with("jit") || name.starts_with("brg") || name.starts_with("brdgmm");
+}
+
+bool is_exact_with_bytes(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  return is_jit(name) && (has("vnni") || has("amx") || has("avx10"));
 }
 
 namespace {

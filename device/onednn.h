@@ -26,10 +26,13 @@ std::string onednn_version();
 dnnl::memory::desc image_layout(const Shape& shape, bool channels_last = true,
                                 dnnl::memory::data_type type = dnnl::memory::data_type::f32);
 
-/// bf16 and f32 in oneDNN's words.
+/// f32, bf16, i8, u8 and i32 in oneDNN's words.
 dnnl::memory::data_type onednn_type(Dtype dtype);
 /// Elements as those of `layout`, in the order that a primitive likes.
 dnnl::memory::desc in_any_order(const dnnl::memory::desc& layout);
+
+/// What tells layouts apart: dimensions with what fills them up, strides, blocks, bytes.
+std::string layout_text(const dnnl::memory::desc& layout);
 
 /// Attributes of every primitive: the scratchpad is ours, so that its bytes are planned, and the same execution gives
 /// the same bits, which oneDNN promises from 3.4 on where it is asked to; what we take of older versions does so too.
@@ -44,6 +47,11 @@ using WantedImplementation = bool (*)(std::string_view name);
 /// Whether an implementation is made for the machine (jit, brgemm): neither gemm, which takes memory that no scratchpad
 /// shows, nor the reference, which is slow.
 bool is_jit(std::string_view name);
+
+/// Whether an implementation is exact with 8 bits: it multiplies on instructions that add products of bytes to sums of
+/// 32 bits (VNNI, AMX). What oneDNN makes without them cuts sums of two products to 16 bits, or halves the weights; gemm
+/// and the reference are none of is_jit.
+bool is_exact_with_bytes(std::string_view name);
 
 /// A convolution in oneDNN's words, the same for its gradients.
 struct OneDnnConvolution {

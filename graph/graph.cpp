@@ -304,6 +304,12 @@ GraphScope Graph::enter_layer_dtype(Dtype dtype) {
   return scope;
 }
 
+GraphScope Graph::enter_layer_rounding(std::shared_ptr<const FakeQuantizationOptions> rounding) {
+  GraphScope scope([this, previous = layer_rounding_] { layer_rounding_ = previous; });
+  layer_rounding_ = std::move(rounding);
+  return scope;
+}
+
 GraphScope Graph::enter_place(Where where) {
   GraphScope scope([this, previous = place_] { place_ = previous; });
   if (!place_.known()) place_ = where;

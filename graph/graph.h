@@ -65,6 +65,7 @@ class GraphScope {
 };
 
 class SharedEntry;
+struct FakeQuantizationOptions;
 
 /// What is computed: nodes, their names, groups, branches and collections. No devices, no addresses. Not copyable:
 /// values point into it. Every call that throws, for whatever reason, has left it as it was. Threads: build and compile
@@ -212,6 +213,10 @@ class Graph {
   [[nodiscard]] GraphScope enter_layer_dtype(Dtype dtype);
   /// That dtype; none where layers compute in that of their input.
   std::optional<Dtype> layer_dtype() const { return layer_dtype_; }
+  /// How layers made from here on round what they multiply, until the scope ends: see FakeQuantization.
+  [[nodiscard]] GraphScope enter_layer_rounding(std::shared_ptr<const FakeQuantizationOptions> rounding);
+  /// nullptr where they round nothing.
+  const std::shared_ptr<const FakeQuantizationOptions>& layer_rounding() const { return layer_rounding_; }
   /// Variables made from here on are those of `entry`, an open scope of SharedVariables; nullptr: of their own.
   [[nodiscard]] GraphScope enter_shared(std::shared_ptr<SharedEntry> entry);
   const std::shared_ptr<SharedEntry>& shared_entry() const { return shared_entry_; }
@@ -304,6 +309,7 @@ class Graph {
   Where place_{};
   Phase phase_ = Phase::model;
   std::optional<Dtype> layer_dtype_;
+  std::shared_ptr<const FakeQuantizationOptions> layer_rounding_;
   std::uint32_t next_model_ordinal_ = 0;
   std::uint32_t next_training_ordinal_ = 0;
   std::uint64_t next_serial_ = 0;

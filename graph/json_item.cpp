@@ -18,7 +18,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kNan = "nan:";
-constexpr std::array kDtypes = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::boolean, Dtype::bf16};
+constexpr std::array kDtypes = {Dtype::f32, Dtype::f64,     Dtype::i32,  Dtype::i64,
+                                Dtype::u8,  Dtype::boolean, Dtype::bf16, Dtype::i8};
 
 /// A few letters of a text that may hold anything.
 std::string shown(const std::string& text) {

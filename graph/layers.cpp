@@ -1,5 +1,6 @@
 #include "graph/layers.h"
 
+#include "graph/fake_quantization.h"
 #include "graph/nodes/window.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
@@ -38,8 +39,8 @@ Value dense(Value x, const DenseOptions& options, Where where) {
     const auto fan_out = static_cast<double>(options.features);
     const Value kernel =
         parameter("kernel", options.kernel_initializer, {graph, {channels, options.features}, fan_in, fan_out});
-    const Value input = in_layer_dtype(x);
-    const Value y = matmul(input, in_dtype(kernel, input.dtype()));
+    const LayerOperands operands = layer_operands(x, kernel);
+    const Value y = matmul(operands.x, operands.kernel);
     if (!options.bias) return y;
     const Value bias = parameter("bias", options.bias_initializer, {graph, {options.features}, fan_in, fan_out});
     return bias_add(y, in_dtype(bias, y.dtype()));

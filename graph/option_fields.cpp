@@ -43,6 +43,11 @@ ordered_json json_of(const Shape& shape) {
 ordered_json json_of(const TensorType& type) {
   return json_of_type(type);
 }
+ordered_json json_of(const std::vector<TensorType>& types) {
+  ordered_json all = ordered_json::array();
+  for (const TensorType& type : types) all.push_back(json_of_type(type));
+  return all;
+}
 ordered_json json_of(const SharedTensor& tensor) {
   return {{"type", json_of_type(tensor->type())}, {"bytes", base64_text({tensor->bytes(), tensor->num_bytes()})}};
 }
@@ -187,6 +192,7 @@ SF_FIELD(TensorType)
 SF_FIELD(std::vector<bool>)
 SF_FIELD(std::vector<int>)
 SF_FIELD(std::vector<std::int64_t>)
+SF_FIELD(std::vector<TensorType>)
 SF_FIELD(std::optional<float>)
 SF_FIELD(std::shared_ptr<const HostTensor>)
 #undef SF_FIELD

@@ -30,7 +30,8 @@ struct JsonMembers;
 //                 }), ...});
 //
 // Fields are bool, int, std::int64_t, std::uint32_t, float, double, std::string, Dtype, Shape, TensorType, a vector of
-// bool, int or std::int64_t, std::optional<float>, or a shared HostTensor; choices of an enumeration; operations.
+// bool, int, std::int64_t or TensorType, std::optional<float>, or a shared HostTensor; choices of an enumeration;
+// operations.
 
 /// An enumeration's values and their names.
 template <class Enum>

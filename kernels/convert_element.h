@@ -49,6 +49,8 @@ decltype(auto) with_element_type(Dtype dtype, Visit&& visit) {
       return visit(std::int32_t{});
     case Dtype::i64:
       return visit(std::int64_t{});
+    case Dtype::i8:
+      return visit(std::int8_t{});
     case Dtype::u8:
       return visit(std::uint8_t{});
     case Dtype::boolean:

@@ -64,6 +64,9 @@ HostTensor tensor_of(const TensorType& type, const Doubles& values) {
     case Dtype::i64:
       assign_values<std::int64_t>(tensor, values);
       break;
+    case Dtype::i8:
+      assign_values<std::int8_t>(tensor, values);
+      break;
     case Dtype::u8:
       assign_values<std::uint8_t>(tensor, values);
       break;

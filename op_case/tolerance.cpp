@@ -35,6 +35,8 @@ std::vector<double> doubles_of(const HostTensor& tensor) {
       return converted<std::int32_t>(tensor);
     case Dtype::i64:
       return converted<std::int64_t>(tensor);
+    case Dtype::i8:
+      return converted<std::int8_t>(tensor);
     case Dtype::u8:
       return converted<std::uint8_t>(tensor);
     case Dtype::boolean:

@@ -185,6 +185,8 @@ double number_at(const LookedAt& tensor, std::int64_t element) {
       return read(std::int32_t{});
     case Dtype::i64:
       return static_cast<double>(read(std::int64_t{}));
+    case Dtype::i8:
+      return read(std::int8_t{});
     case Dtype::u8:
     case Dtype::boolean:
       return read(std::uint8_t{});

@@ -28,9 +28,10 @@ Dtype dtype_of_dataset(hid_t dataset, const std::string& where) {
   const bool is_signed = kind == H5T_INTEGER && H5Tget_sign(type.get()) == H5T_SGN_2;
   if (is_signed && bytes == 4) return Dtype::i32;
   if (is_signed && bytes == 8) return Dtype::i64;
+  if (is_signed && bytes == 1) return Dtype::i8;
   if (kind == H5T_INTEGER && !is_signed && bytes == 1) return Dtype::u8;
   throw DataError(
-      error_text_of(where, "has elements of ", bytes, " bytes that are not read; wanted f32, f64, i32, i64 or u8"));
+      error_text_of(where, "has elements of ", bytes, " bytes that are not read; wanted f32, f64, i32, i64, i8 or u8"));
 }
 
 herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
@@ -322,7 +323,7 @@ void Hdf5Writer::append(const std::string& dataset, const HostTensor& rows) {
            ArgumentError, where, "this is no name of a dataset; wanted one without '/'");
   SF_CHECK(rows.shape().rank() > 0, ShapeError, where, "got ", rows.type().text(), "; wanted rows along a first axis");
   SF_CHECK(memory_type(rows.dtype()) >= 0, ArgumentError, where, "got ", rows.type().text(),
-           "; wanted f32, f64, i32, i64 or u8");
+           "; wanted f32, f64, i32, i64, i8 or u8");
   const Hdf5Turn turn;
   State::Written& written = state_->dataset(dataset, rows);
   std::vector<std::int64_t> dims = written.type.shape.dims();

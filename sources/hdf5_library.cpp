@@ -63,6 +63,8 @@ hid_t memory_type(Dtype dtype) {
       return H5T_NATIVE_INT32;
     case Dtype::i64:
       return H5T_NATIVE_INT64;
+    case Dtype::i8:
+      return H5T_NATIVE_INT8;
     case Dtype::u8:
       return H5T_NATIVE_UINT8;
     default:

@@ -18,6 +18,7 @@ void add_plan_command(CLI::App& program, RunCommand& run);
 void add_compare_command(CLI::App& program, RunCommand& run);
 void add_inspect_command(CLI::App& program, RunCommand& run);
 void add_convert_command(CLI::App& program, RunCommand& run);
+void add_freeze_command(CLI::App& program, RunCommand& run);
 void add_predict_command(CLI::App& program, RunCommand& run);
 void add_train_command(CLI::App& program, RunCommand& run);
 void add_scale_command(CLI::App& program, RunCommand& run);

@@ -41,6 +41,8 @@ std::string elements_text(const HostTensor& tensor) {
       return listed<std::int32_t>(tensor);
     case Dtype::i64:
       return listed<std::int64_t>(tensor);
+    case Dtype::i8:
+      return listed<std::int8_t>(tensor);
     case Dtype::u8:
       return listed<std::uint8_t>(tensor);
     case Dtype::boolean:

@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   add_scale_command(program, run);
   add_inspect_command(program, run);
   add_convert_command(program, run);
+  add_freeze_command(program, run);
   add_predict_command(program, run);
   return run_commands(program, run, argc, argv);
 }

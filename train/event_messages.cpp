@@ -59,6 +59,8 @@ int type_number(Dtype dtype) {
       return 3;
     case Dtype::u8:
       return 4;
+    case Dtype::i8:
+      return 6;
     case Dtype::i64:
       return 9;
     case Dtype::boolean:

@@ -19,6 +19,8 @@ double FetchedNumbers::number_of(const HostTensor& tensor) {
       return tensor.values<std::int32_t>()[0];
     case Dtype::i64:
       return static_cast<double>(tensor.values<std::int64_t>()[0]);
+    case Dtype::i8:
+      return tensor.values<std::int8_t>()[0];
     case Dtype::u8:
       return tensor.values<std::uint8_t>()[0];
     case Dtype::boolean:

@@ -161,7 +161,7 @@ Transform fold_batch_norms_transform() {
       gone.insert(fold->product);
       if (fold->bias != nullptr) gone.insert(fold->bias);
     }
-    GraphCopy copy(given.graph);
+    GraphCopy copy(given);
     copy.copy_all([&](const Node& node, GraphCopy& made) {
       const auto fold = folds.find(&node);
       if (fold != folds.end()) make(fold->second, given.graph, made);

@@ -170,7 +170,7 @@ Transform fuse_transform() {
       by_last.emplace(chain.last, chain);
       for (const Node* node : {chain.convolution, chain.bias, chain.sum, chain.relu}) gone.insert(node);
     }
-    GraphCopy copy(given.graph);
+    GraphCopy copy(given);
     copy.copy_all([&](const Node& node, GraphCopy& made) {
       const auto chain = by_last.find(&node);
       if (chain != by_last.end()) make(chain->second, given.graph, made);

@@ -53,6 +53,10 @@ GraphCopy::GraphCopy(const Graph& source)
   for (const std::string& name : source.scope_names()) (void)graph_->scope(name);
 }
 
+GraphCopy::GraphCopy(const TransformedGraph& source) : GraphCopy(source.graph) {
+  ranges_ = &source.ranges;
+}
+
 void GraphCopy::copy_all(const Rewrite& rewrite, const std::vector<bool>* kept) {
   std::vector<bool> is_read(nodes_.size(), false);
   for (NodeId id = 0; id < source_.num_nodes(); ++id) {
@@ -152,6 +156,18 @@ void GraphCopy::add_collections(const std::set<std::string, std::less<>>& left_o
   }
 }
 
+ValueRanges GraphCopy::kept_ranges() const {
+  ValueRanges kept;
+  if (ranges_ == nullptr) return kept;
+  for (const auto& [name, before] : values_of_ranges(source_, *ranges_, "GraphCopy")) {
+    const auto& after =
+        values_[static_cast<std::size_t>(before.node().id())][static_cast<std::size_t>(before.output())];
+    // Where one value stands for several, the range is that of the one that has its name.
+    if (after && (after->name() == name || !kept.of(*after))) kept.set(*after, *ranges_->of(name));
+  }
+  return kept;
+}
+
 InferenceGraph GraphCopy::finish(const std::vector<Value>& outputs,
                                  const std::set<std::string, std::less<>>& left_out) {
   InferenceGraph result;
@@ -159,6 +175,7 @@ InferenceGraph GraphCopy::finish(const std::vector<Value>& outputs,
   add_edges();
   add_collections(left_out);
   for (const Value& output : result.outputs) graph_->add_to_collection(kOutputs, output);
+  result.ranges = kept_ranges();
   result.graph = std::move(graph_);
   return result;
 }

@@ -11,12 +11,13 @@
 #include "base/host_tensor.h"
 #include "graph/graph.h"
 #include "transform/inference_graph.h"
+#include "transform/transform.h"
 
 namespace sectionflow {
 
 /// A graph that is made of another, node by node, in an order in which each stands behind what it waits for. Nodes keep
 /// their names, groups, branches and phases; constants come just before the first that reads them, and not at all where
-/// only those read them that are left out.
+/// only those read them that are left out. Ranges of values go to what stands for these.
 class GraphCopy {
  public:
   /// Sees to a node of the source itself and returns true, or returns false: then it is copied.
@@ -24,6 +25,7 @@ class GraphCopy {
 
   /// `source` must outlive this.
   explicit GraphCopy(const Graph& source);
+  explicit GraphCopy(const TransformedGraph& source);
 
   /// Goes through all nodes, but those that are not among `kept` where that says which.
   void copy_all(const Rewrite& rewrite, const std::vector<bool>* kept = nullptr);
@@ -49,9 +51,11 @@ class GraphCopy {
  private:
   void add_edges();
   void add_collections(const std::set<std::string, std::less<>>& left_out);
+  ValueRanges kept_ranges() const;
   bool is_there(const Node& node) const { return nodes_[static_cast<std::size_t>(node.id())] != nullptr; }
 
   const Graph& source_;
+  const ValueRanges* ranges_ = nullptr;
   std::unique_ptr<Graph> graph_;
   std::set<std::string, std::less<>> names_;               // of the source
   std::vector<Node*> nodes_;                               // by number in the source: what stands for the node

@@ -11,11 +11,12 @@
 #include "graph/ops/basic.h"
 #include "transform/graph_copy.h"
 #include "transform/inference_graph.h"
+#include "transform/ranges_text.h"
 
 namespace sectionflow {
 namespace {
 
-constexpr const char* kGraphKey = "sectionflow_graph";
+constexpr const char *kGraphKey = "sectionflow_graph", *kRangesKey = "sectionflow_ranges";
 
 /// Constants with a place of their own go to the tensors; in the graph of the file a placeholder stands for each.
 InferenceGraph without_constants(const InferenceGraph& graph, std::vector<NamedView>& tensors) {
@@ -28,6 +29,15 @@ InferenceGraph without_constants(const InferenceGraph& graph, std::vector<NamedV
     return true;
   });
   return copy.finish(graph.outputs);
+}
+
+void check_is_portable(const Graph& graph) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    const Node& node = graph.node(id);
+    SF_CHECK(!is_op(node, "with_packed_weights"), ArgumentError, "save_inference_graph: the weights of '", node.name(),
+             "' are packed for this machine, and other machines read them in another order",
+             hint("save the graph before the transform pack_weights, and pack what load_inference_graph gives"));
+  }
 }
 
 /// The graph of a file with its constants in the places of their placeholders.
@@ -65,7 +75,13 @@ InferenceGraph loaded(const std::string& path) {
   Graph graph;
   load_graph_text(graph, text->second);
   check_is_for_inference(graph, nullptr, "load_inference_graph");
-  return with_constants(graph, std::move(file.tensors));
+  InferenceGraph result = with_constants(graph, std::move(file.tensors));
+  const auto ranges = file.metadata.find(kRangesKey);
+  if (ranges != file.metadata.end()) {
+    result.ranges = ranges_of_text(ranges->second);
+    (void)values_of_ranges(*result.graph, result.ranges, "load_inference_graph");
+  }
+  return result;
 }
 
 }  // namespace
@@ -76,9 +92,13 @@ void save_inference_graph(const InferenceGraph& graph, const std::string& path, 
              "save_inference_graph: the graph is none; wanted what freeze gives");
     check_outputs(*graph.graph, graph.outputs, "save_inference_graph");
     check_is_for_inference(*graph.graph, nullptr, "save_inference_graph");
+    (void)values_of_ranges(*graph.graph, graph.ranges, "save_inference_graph");
+    check_is_portable(*graph.graph);
     std::vector<NamedView> tensors;
     const InferenceGraph written = without_constants(graph, tensors);
-    write_safetensors(path, tensors, {{kGraphKey, graph_text(*written.graph)}});
+    Metadata metadata = {{kGraphKey, graph_text(*written.graph)}};
+    if (!graph.ranges.empty()) metadata.emplace(kRangesKey, ranges_text(graph.ranges));
+    write_safetensors(path, tensors, metadata);
   });
 }
 

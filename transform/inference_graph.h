@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "runtime/feeds.h"
 #include "runtime/session.h"
+#include "transform/ranges.h"
 
 namespace SF_API sectionflow {
 
@@ -28,6 +29,7 @@ inline constexpr std::string_view kOutputs = "outputs";
 struct InferenceGraph {
   std::unique_ptr<Graph> graph;  ///< there in all that these functions give
   std::vector<Value> outputs;    ///< in the order in which they were asked for; also the graph's collection kOutputs
+  ValueRanges ranges{};          ///< of tensors of the graph, as far as they are known
 
   /// The output, or the placeholder, of that name. Throws: ArgumentError with the nearest spelling.
   Value operator[](std::string_view name) const { return graph->find(name).output(); }
@@ -49,8 +51,9 @@ InferenceGraph freeze(Session& session, const std::vector<Value>& outputs, const
                       Where where = Where::here());
 
 /// Writes an inference graph to one safetensors file, which appears whole or not at all: its constants as tensors of
-/// their names, and the graph itself, as graph_file.h writes it, among the metadata.
-/// Throws: ArgumentError for what such files cannot hold; DataError where it cannot be written.
+/// their names, and the graph itself, as graph_file.h writes it, among the metadata, with the ranges.
+/// Throws: ArgumentError for what such files cannot hold, as weights that are packed, and for ranges of what is no tensor
+/// of the graph; DataError where it cannot be written.
 void save_inference_graph(const InferenceGraph& graph, const std::string& path, Where where = Where::here());
 
 /// Reads it back: the same outputs, bit for bit. The file may come from anybody; all of it is checked. Throws:

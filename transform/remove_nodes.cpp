@@ -56,7 +56,7 @@ Transform remove_nodes_transform() {
           .apply =
               [](const TransformedGraph& given, const TransformArguments& arguments) {
                 const std::set<const OpDef*> ops = ops_named(arguments.texts("op"));
-                GraphCopy copy(given.graph);
+                GraphCopy copy(given);
                 copy.copy_all([&](const Node& node, GraphCopy& made) {
                   if (!ops.contains(&node.op())) return false;
                   const std::optional<Value> data = handed_on(node);

@@ -8,7 +8,7 @@ namespace sectionflow {
 
 Transform sort_by_execution_order_transform() {
   return {.apply = [](const TransformedGraph& given, const TransformArguments&) {
-    GraphCopy copy(given.graph);
+    GraphCopy copy(given);
     copy.copy_all({});
     return copy.finish(given.outputs);
   }};

@@ -11,10 +11,11 @@
 
 namespace sectionflow {
 
-/// What a transform is given: a graph and what is asked of it.
+/// What a transform is given: a graph, what is asked of it, and the ranges of its tensors that are known.
 struct TransformedGraph {
   const Graph& graph;
   const std::vector<Value>& outputs;
+  const ValueRanges& ranges;
 };
 
 /// The arguments of one transform in a text, by their names; each has been checked to be one that the transform takes.

@@ -150,6 +150,26 @@ void check(const TransformedGraph& given, const Transform& transform) {
   check_is_for_inference(given.graph, &needed, "transform_graph");
 }
 
+InferenceGraph transformed(const TransformedGraph& first, std::string_view transforms) {
+  check_outputs(first.graph, first.outputs, "transform_graph");
+  (void)values_of_ranges(first.graph, first.ranges, "transform_graph");
+  const std::vector<TransformCall> calls = parse_transforms(transforms);
+  if (calls.empty()) {
+    check_is_for_inference(first.graph, nullptr, "transform_graph");
+    GraphCopy copy(first);
+    copy.copy_all({});
+    return copy.finish(first.outputs);
+  }
+  InferenceGraph result;
+  for (const TransformCall& call : calls) {
+    const TransformedGraph given =
+        result.graph ? TransformedGraph{*result.graph, result.outputs, result.ranges} : first;
+    check(given, call.transform);
+    result = call.transform.apply(given, call.arguments);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<std::string> TransformArguments::texts(const std::string& name) const {
@@ -174,29 +194,14 @@ std::vector<std::string> transform_names() {
 
 InferenceGraph transform_graph(const Graph& graph, const std::vector<Value>& outputs, std::string_view transforms,
                                Where where) {
-  return call_at(where, [&] {
-    check_outputs(graph, outputs, "transform_graph");
-    const std::vector<TransformCall> calls = parse_transforms(transforms);
-    if (calls.empty()) {
-      check_is_for_inference(graph, nullptr, "transform_graph");
-      GraphCopy copy(graph);
-      copy.copy_all({});
-      return copy.finish(outputs);
-    }
-    InferenceGraph result;
-    for (const TransformCall& call : calls) {
-      const TransformedGraph given{result.graph ? *result.graph : graph, result.graph ? result.outputs : outputs};
-      check(given, call.transform);
-      result = call.transform.apply(given, call.arguments);
-    }
-    return result;
-  });
+  const ValueRanges unknown;
+  return call_at(where, [&] { return transformed({graph, outputs, unknown}, transforms); });
 }
 
 InferenceGraph transform_graph(const InferenceGraph& graph, std::string_view transforms, Where where) {
   return call_at(where, [&] {
     SF_CHECK(graph.graph != nullptr, ArgumentError, "transform_graph: the graph is none; wanted what freeze gives");
-    return transform_graph(*graph.graph, graph.outputs, transforms, where);
+    return transformed({*graph.graph, graph.outputs, graph.ranges}, transforms);
   });
 }
 

@@ -93,6 +93,10 @@ void add_pool_gradients(GradientRegistry& registry) {
     registry.add("average_pool" + dimensions, pool_gradient);
     registry.add("max_pool" + dimensions + "_grad", max_pool_grad_gradient);
     registry.add("average_pool" + dimensions + "_grad", average_pool_grad_gradient);
+    for (const std::string kind : {"quantized_max_pool", "quantized_average_pool"}) {
+      registry.add_refused(kind + dimensions, "numbers of 8 bits are for inference",
+                           "train the graph that was frozen, in f32, and quantise it again");
+    }
   }
 }
 

@@ -68,6 +68,8 @@ void fill_with(HostTensor& tensor, double value, const std::string& name) {
       return fill<std::int32_t>(tensor, value, name);
     case Dtype::i64:
       return fill<std::int64_t>(tensor, value, name);
+    case Dtype::i8:
+      return fill<std::int8_t>(tensor, value, name);
     case Dtype::u8:
       return fill<std::uint8_t>(tensor, value, name);
     case Dtype::boolean:

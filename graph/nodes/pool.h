@@ -15,6 +15,7 @@ namespace SF_API sectionflow {
 //   max_pool_grad     dy, index, x -> dx      reads only the shape of x
 //   average_pool x -> y
 //   average_pool_grad dy, x -> dx             reads only the shape of x
+//   quantized_max_pool, quantized_average_pool    x -> y, integers of one scale, i8 or u8; no gradients
 
 /// What the node of any of these ops keeps.
 struct PoolOptions {
@@ -37,6 +38,10 @@ Dtype pool_index_dtype(const PoolGeometry& geometry);
 
 /// Adds the op average_pool2d or average_pool3d.
 Value average_pool(Value x, const PoolOptions& options);
+/// Adds the op of that name, "quantized_max_pool" or "quantized_average_pool", for so many axes as the window has. A
+/// mean is the exact sum of the integers over their number, rounded to f32 and then to the nearest integer, halves to
+/// the even one. x and y are i8 or u8, alike.
+Value quantized_pool(Value x, const std::string& kind, const PoolOptions& options, Where where = Where::here());
 /// dx, where `forward` is the node of a pool and dy the gradient of its y.
 Value pool_grad(Value dy, Node& forward);
 

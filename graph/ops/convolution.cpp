@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/checked_arithmetic.h"
+#include "graph/fake_quantization.h"
 #include "graph/nodes/convolution.h"
 #include "graph/nodes/window.h"
 #include "graph/op_registry.h"
@@ -327,8 +328,8 @@ Value convolution_layer(Value x, ConvolutionKind kind, const ConvNdOptions<rank>
     const Fans fans = fans_of(kind, g);
     const Value kernel = parameter("kernel", options.kernel_initializer ? options.kernel_initializer : he_normal(),
                                    {graph, g.w_shape(), fans.in, fans.out});
-    const Value input = in_layer_dtype(x);
-    const Value y = graph.add_node(op, {input, in_dtype(kernel, input.dtype())}, kept, op).output();
+    const LayerOperands operands = layer_operands(x, kernel, kind == ConvolutionKind::forward);
+    const Value y = graph.add_node(op, {operands.x, operands.kernel}, kept, op).output();
     if (!options.bias) return y;
     const Value bias = parameter("bias", options.bias_initializer ? options.bias_initializer : zeros(),
                                  {graph, {options.features}, fans.in, fans.out});

@@ -1,6 +1,7 @@
 #include "graph/ops/pool.h"
 
 #include "graph/nodes/pool.h"
+#include "graph/nodes/quantize.h"
 #include "graph/nodes/window.h"
 #include "graph/op_registry.h"
 #include "graph/ops/layout.h"
@@ -64,6 +65,19 @@ std::vector<TensorType> infer_pool(const ShapeRequest& request, std::size_t rank
   return {{dtype, shape}, {pool_index_dtype(geometry), shape}};
 }
 
+/// A mean of integers is taken of their sum in i32.
+std::vector<TensorType> infer_quantized_pool(const ShapeRequest& request, std::size_t rank) {
+  check_window(request, rank);
+  const TensorType& x = request.inputs[0];
+  check_quantized(x, request.label);
+  const auto& options = request.get<PoolOptions>();
+  const PoolGeometry geometry = pool_geometry(x.shape, options, request.label);
+  constexpr std::int64_t kMostTaps = 1 << 23;
+  SF_CHECK(geometry.num_taps() <= kMostTaps, ShapeError, request.label, ": windows of ", geometry.num_taps(),
+           " elements; wanted at most ", kMostTaps, ", whose sum of 8 bits always fits an i32");
+  return {{x.dtype, output_shape(geometry, options.steps.format)}};
+}
+
 /// Inputs: dy, the index of a max pool, x.
 std::vector<TensorType> infer_grad(const ShapeRequest& request, std::size_t rank) {
   check_window(request, rank);
@@ -102,6 +116,9 @@ void define_pool_ops(OpRegistry& registry) {
                     .options = options,
                     .infer = [=](const ShapeRequest& request) { return infer_grad(request, rank); },
                     .uses = shape_of_last_alone});
+      registry.add({.name = "quantized_" + name, .options = options, .infer = [=](const ShapeRequest& request) {
+                      return infer_quantized_pool(request, rank);
+                    }});
     }
   }
 }
@@ -156,6 +173,10 @@ Value global_average_pool(Value x, std::size_t rank, DataFormat format, Where wh
 }
 
 }  // namespace
+
+Value quantized_pool(Value x, const std::string& kind, const PoolOptions& options, Where where) {
+  return pool(x, kind, options, where);
+}
 
 Value max_pool2d(Value x, Pool2dOptions options, Where where) {
   return pool(x, "max_pool", kept_options(options), where);

@@ -61,17 +61,24 @@ ConvolutionProblem convolution_problem(const KernelRequest& request, const Shape
 
 ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
                                        const Shape& w) {
+  const Dtype dtype = request.outputs[0].dtype;
+  return convolution_problem(request, options, x, w, {dtype, dtype, dtype});
+}
+
+ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
+                                       const Shape& w, const ConvolutionDtypes& dtypes) {
   ConvolutionProblem problem;
   ConvolutionGeometry& g = problem.geometry;
   g = convolution_geometry(x, w, options, request.node.label());
   const bool channels_last = g.format == DataFormat::nhwc;
-  problem.type = onednn_type(request.outputs[0].dtype);
-  problem.our_x = image_layout(x, channels_last, problem.type);
-  problem.our_y = image_layout(g.y_shape(), channels_last, problem.type);
+  problem.type = onednn_type(dtypes.w);
+  const memory::data_type type_of_x = onednn_type(dtypes.x), type_of_y = onednn_type(dtypes.y);
+  problem.our_x = image_layout(x, channels_last, type_of_x);
+  problem.our_y = image_layout(g.y_shape(), channels_last, type_of_y);
   ConvolutionGeometry last = g;
   last.format = DataFormat::nhwc;
-  problem.x = image_layout(last.x_shape(), true, problem.type);
-  problem.y = image_layout(last.y_shape(), true, problem.type);
+  problem.x = image_layout(last.x_shape(), true, type_of_x);
+  problem.y = image_layout(last.y_shape(), true, type_of_y);
   if (problem.is_empty()) return problem;
   const bool grouped = g.groups > 1;
   problem.weights = {g.filters / g.groups, g.channels / g.groups};

@@ -9,6 +9,7 @@
 #include "graph/nodes/convolution.h"
 #include "graph/ops/convolution.h"
 #include "kernels/cpu/onednn_call.h"
+#include "kernels/cpu/ordered_weights.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
@@ -33,7 +34,7 @@ struct ConvolutionProblem {
   dnnl::memory::desc our_x, our_y;                              // images, as they are stored
   dnnl::memory::desc x, y;                                      // the same with channels last
   dnnl::memory::dims weights;                                   // {F, C, K...}, with groups {G, F / G, C / G, K...}
-  dnnl::memory::data_type type = dnnl::memory::data_type::f32;  // of all
+  dnnl::memory::data_type type = dnnl::memory::data_type::f32;  // of all, or of the weights
   dnnl::memory::desc our_weights;                               // [K..., C / G, F], as they are stored
 
   /// Whether there is nothing to multiply (an empty batch, no channels): then sums are zero.
@@ -45,6 +46,12 @@ ConvolutionProblem convolution_problem(const KernelRequest& request, const Shape
 /// The same of a node that has the options of a convolution among others.
 ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
                                        const Shape& w);
+/// The same of images and weights of dtypes of their own.
+struct ConvolutionDtypes {
+  Dtype x, w, y;
+};
+ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
+                                       const Shape& w, const ConvolutionDtypes& dtypes);
 /// The problem in oneDNN's words. The weights lie as it likes them best, since plain ones fall back to gemm.
 OneDnnConvolution onednn_words(const ConvolutionProblem& problem);
 /// The forward implementation for these words. oneDNN offers brgemm first, but with few channels its direct kernel is
@@ -61,59 +68,54 @@ struct ConvolutionArgument {
 /// Two inputs and an output. Arguments whose layouts differ are copied from or to scratch memory. `Core` is what
 /// computes: a OneDnnCall, or what can be called like one.
 template <class Core>
-class ConvolutionKernel final : public Kernel {
+class ConvolutionKernel final : public Kernel, public ReadsOrderedWeights {
  public:
   ConvolutionKernel(OneDnn& onednn, Core core, const std::array<ConvolutionArgument, 2>& inputs,
                     const ConvolutionArgument& output)
-      : core_(std::move(core)) {
-    std::size_t scratchpad = core_.scratchpad_bytes();
-    for (std::size_t i = 0; i < 3; ++i) {
-      const ConvolutionArgument& argument = i < 2 ? inputs[i] : output;
-      if (argument.ours == argument.wanted) continue;
-      Copy& copy = copies_[i];
-      copy.call = i < 2 ? make_reorder(onednn, argument.ours, argument.wanted)
-                        : make_reorder(onednn, argument.wanted, argument.ours);
-      copy.at = workspace_.add(argument.wanted.get_size());
-      scratchpad = std::max(scratchpad, copy.call.scratchpad_bytes());
-    }
-    scratchpad_at_ = workspace_.add(scratchpad);
+      : core_(std::move(core)), back_(onednn, output.wanted, output.ours) {
+    for (std::size_t i = 0; i < 2; ++i) inputs_[i] = {onednn, inputs[i].ours, inputs[i].wanted};
+    lay_out();
   }
 
   std::string implementation() const override { return core_.implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
   std::size_t library_bytes() const override {
-    std::size_t bytes = core_.library_bytes();
-    for (const Copy& copy : copies_) bytes += copy.call.library_bytes();
-    return bytes;
+    return core_.library_bytes() + inputs_[0].library_bytes() + inputs_[1].library_bytes() + back_.library_bytes();
+  }
+
+  std::size_t weights_input() const override { return 1; }
+  const OrderedWeights& weights() const override { return inputs_[1]; }
+  void take_packed() override {
+    inputs_[1].take_packed();
+    lay_out();
   }
 
   void launch(const KernelArguments& arguments) override {
-    void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
-    std::array<const void*, 2> read;
-    for (std::size_t i = 0; i < 2; ++i) {
-      read[i] = arguments.inputs[i];
-      Copy& copy = copies_[i];
-      if (!copy.call.valid()) continue;
-      void* copied = workspace_part(arguments.workspace, copy.at);
-      copy.call.launch({read[i], copied}, scratchpad);
-      read[i] = copied;
-    }
-    Copy& back = copies_[2];
+    const auto place = [&](std::size_t at) { return workspace_part(arguments.workspace, at); };
+    void* scratchpad = place(scratchpad_at_);
+    const void* first = inputs_[0].in_order(arguments.inputs[0], place(at_[0]), scratchpad);
+    const void* second = inputs_[1].in_order(arguments.inputs[1], place(at_[1]), scratchpad);
     void* result = arguments.outputs[0];
-    void* written = back.call.valid() ? workspace_part(arguments.workspace, back.at) : result;
-    core_.launch({read[0], read[1], written}, scratchpad);
-    if (back.call.valid()) back.call.launch({written, result}, scratchpad);
+    void* written = back_.are_copied() ? place(at_[2]) : result;
+    core_.launch({first, second, written}, scratchpad);
+    (void)back_.in_order(written, result, scratchpad);
   }
 
  private:
-  struct Copy {
-    OneDnnCall call;
-    std::size_t at = 0;
-  };
+  void lay_out() {
+    workspace_ = {};
+    at_ = {workspace_.add(inputs_[0].bytes()), workspace_.add(inputs_[1].bytes()),
+           workspace_.add(back_.are_copied() ? back_.plain().get_size() : 0)};
+    scratchpad_at_ = workspace_.add(std::max({core_.scratchpad_bytes(), inputs_[0].scratchpad_bytes(),
+                                              inputs_[1].scratchpad_bytes(), back_.scratchpad_bytes()}));
+  }
+
   Core core_;
-  std::array<Copy, 3> copies_;
-  WorkspaceLayout workspace_;
+  std::array<OrderedWeights, 2> inputs_;
+  OrderedWeights back_;  // of the output, from how it is computed to how it is stored
+  std::array<std::size_t, 3> at_{};
   std::size_t scratchpad_at_ = 0;
+  WorkspaceLayout workspace_;
 };
 
 /// Fills the only output with zeros.

@@ -10,23 +10,28 @@ namespace sectionflow {
 namespace {
 
 /// oneDNN adds bias and residual, and takes the maximum, while a block of y is in registers.
-class OneDnnFusedConvolution final : public Kernel {
+class OneDnnFusedConvolution final : public Kernel, public ReadsOrderedWeights {
  public:
-  /// `weights`: a copy into the layout that the call wants.
-  OneDnnFusedConvolution(OneDnnCall call, OneDnnCall weights, std::size_t weight_bytes, bool has_residual)
+  OneDnnFusedConvolution(OneDnnCall call, OrderedWeights weights, bool has_residual)
       : call_(std::move(call)), weights_(std::move(weights)), has_residual_(has_residual) {
-    weights_at_ = workspace_.add(weight_bytes);
-    scratchpad_at_ = workspace_.add(std::max(call_.scratchpad_bytes(), weights_.scratchpad_bytes()));
+    lay_out();
   }
 
   std::string implementation() const override { return "onednn " + call_.implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
   std::size_t library_bytes() const override { return call_.library_bytes() + weights_.library_bytes(); }
 
+  std::size_t weights_input() const override { return 1; }
+  const OrderedWeights& weights() const override { return weights_; }
+  void take_packed() override {
+    weights_.take_packed();
+    lay_out();
+  }
+
   void launch(const KernelArguments& arguments) override {
     void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
-    void* weights = workspace_part(arguments.workspace, weights_at_);
-    weights_.launch({arguments.inputs[1], weights}, scratchpad);
+    void* place = workspace_part(arguments.workspace, weights_at_);
+    const void* weights = weights_.in_order(arguments.inputs[1], place, scratchpad);
     const void *x = arguments.inputs[0], *b = arguments.inputs[2];
     if (has_residual_) {
       call_.launch({x, weights, b, arguments.outputs[0], arguments.inputs[3]}, scratchpad);
@@ -36,7 +41,14 @@ class OneDnnFusedConvolution final : public Kernel {
   }
 
  private:
-  OneDnnCall call_, weights_;
+  void lay_out() {
+    workspace_ = {};
+    weights_at_ = workspace_.add(weights_.bytes());
+    scratchpad_at_ = workspace_.add(std::max(call_.scratchpad_bytes(), weights_.scratchpad_bytes()));
+  }
+
+  OneDnnCall call_;
+  OrderedWeights weights_;
   bool has_residual_;
   WorkspaceLayout workspace_;
   std::size_t weights_at_ = 0, scratchpad_at_ = 0;
@@ -61,8 +73,8 @@ std::unique_ptr<Kernel> by_onednn(const KernelRequest& request) {
       y{DNNL_ARG_DST, problem.y}, residual{DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, problem.y};
   OneDnnCall call = has_residual ? OneDnnCall(onednn, description, {x, w, b, y, residual})
                                  : OneDnnCall(onednn, description, {x, w, b, y});
-  return std::make_unique<OneDnnFusedConvolution>(std::move(call), make_reorder(onednn, problem.our_weights, weights),
-                                                  weights.get_size(), has_residual);
+  return std::make_unique<OneDnnFusedConvolution>(std::move(call), OrderedWeights(onednn, problem.our_weights, weights),
+                                                  has_residual);
 }
 
 std::unique_ptr<Kernel> in_parts(const KernelRequest& request) {

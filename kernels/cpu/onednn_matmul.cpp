@@ -7,6 +7,7 @@
 
 #include "device/instruction_set.h"
 #include "kernels/cpu/copies.h"
+#include "kernels/cpu/ordered_weights.h"
 #include "kernels/function_kernel.h"
 
 namespace sectionflow {
@@ -45,18 +46,21 @@ bool multiplies_bf16_of(std::int64_t inner) {
 
 namespace {
 
-/// oneDNN's matmul, with b reordered into workspace first where `reorder` is valid.
-class MatmulKernel : public Kernel {
+/// oneDNN's matmul, with b in the order that it likes.
+class MatmulKernel : public Kernel, public ReadsOrderedWeights {
  public:
-  MatmulKernel(OneDnnCall multiply, OneDnnCall reorder, std::size_t reordered_bytes)
-      : multiply_(std::move(multiply)), reorder_(std::move(reorder)) {
-    reordered_at_ = workspace_.add(reordered_bytes);
-    scratchpad_at_ = workspace_.add(std::max(multiply_.scratchpad_bytes(), reorder_.scratchpad_bytes()));
-  }
+  MatmulKernel(OneDnnCall multiply, OrderedWeights b) : multiply_(std::move(multiply)), b_(std::move(b)) { lay_out(); }
 
   std::string implementation() const override { return "onednn " + multiply_.implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
-  std::size_t library_bytes() const override { return multiply_.library_bytes() + reorder_.library_bytes(); }
+  std::size_t library_bytes() const override { return multiply_.library_bytes() + b_.library_bytes(); }
+
+  std::size_t weights_input() const override { return 1; }
+  const OrderedWeights& weights() const override { return b_; }
+  void take_packed() override {
+    b_.take_packed();
+    lay_out();
+  }
 
   void launch(const KernelArguments& arguments) override {
     multiply(arguments, arguments.inputs[0], arguments.inputs[1]);
@@ -65,27 +69,31 @@ class MatmulKernel : public Kernel {
  protected:
   void multiply(const KernelArguments& arguments, const void* a, const void* b) {
     void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
-    if (reorder_.valid()) {
-      void* reordered = workspace_part(arguments.workspace, reordered_at_);
-      reorder_.launch({b, reordered}, scratchpad);
-      b = reordered;
-    }
-    multiply_.launch({a, b, arguments.outputs[0]}, scratchpad);
+    const void* ordered = b_.in_order(b, workspace_part(arguments.workspace, ordered_at_), scratchpad);
+    multiply_.launch({a, ordered, arguments.outputs[0]}, scratchpad);
   }
 
  private:
-  OneDnnCall multiply_, reorder_;
-  std::size_t reordered_at_ = 0, scratchpad_at_ = 0;
+  void lay_out() {
+    workspace_ = {};
+    ordered_at_ = workspace_.add(b_.bytes());
+    scratchpad_at_ = workspace_.add(std::max(multiply_.scratchpad_bytes(), b_.scratchpad_bytes()));
+  }
+
+  OneDnnCall multiply_;
+  OrderedWeights b_;
+  std::size_t ordered_at_ = 0, scratchpad_at_ = 0;
   WorkspaceLayout workspace_;
 };
 
 /// The same for calls that add to y: x is copied there first, unless it lies there.
 class AddedMatmulKernel final : public MatmulKernel {
  public:
-  AddedMatmulKernel(OneDnnCall multiply, OneDnnCall reorder, std::size_t reordered_bytes, std::size_t y_bytes)
-      : MatmulKernel(std::move(multiply), std::move(reorder), reordered_bytes), y_bytes_(y_bytes) {}
+  AddedMatmulKernel(OneDnnCall multiply, OrderedWeights b, std::size_t y_bytes)
+      : MatmulKernel(std::move(multiply), std::move(b)), y_bytes_(y_bytes) {}
 
   std::vector<InPlace> in_place() const override { return {{0, 0}}; }
+  std::size_t weights_input() const override { return 2; }
   void launch(const KernelArguments& arguments) override {
     copy_bytes(arguments.outputs[0], arguments.inputs[0], y_bytes_);
     multiply(arguments, arguments.inputs[1], arguments.inputs[2]);
@@ -106,10 +114,11 @@ bool wants_reordered_b(const MatmulProblem& p, Dtype dtype) {
          p.inner * p.columns <= kMostElements;
 }
 
-/// A product at once, and the copy of b that it reads, where it reads one.
+/// A product at once, and b as it reads it.
 struct WholeProduct {
-  OneDnnCall multiply, reorder{};
-  std::size_t reordered_bytes = 0, y_bytes = 0;
+  OneDnnCall multiply;
+  OrderedWeights b;
+  std::size_t y_bytes = 0;
 };
 WholeProduct whole_product(OneDnn& onednn, const MatmulProblem& p, Dtype dtype, bool adds) {
   const auto [a, b, y] = matmul_layout(p, dtype, dtype);
@@ -117,13 +126,10 @@ WholeProduct whole_product(OneDnn& onednn, const MatmulProblem& p, Dtype dtype, 
       wants_reordered_b(p, dtype) ? memory::desc({p.inner, p.columns}, onednn_type(dtype), memory::format_tag::any) : b;
   const auto description = describe_matmul(onednn, a, wanted_b, y, adds);
   const memory::desc chosen_b = description.weights_desc();
-  WholeProduct product{
+  return {
       .multiply = OneDnnCall(onednn, description, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, chosen_b}, {DNNL_ARG_DST, y}}),
+      .b = {onednn, b, chosen_b},
       .y_bytes = y.get_size()};
-  if (chosen_b == b) return product;
-  product.reorder = make_reorder(onednn, b, chosen_b);
-  product.reordered_bytes = chosen_b.get_size();
-  return product;
 }
 
 }  // namespace
@@ -132,14 +138,12 @@ std::unique_ptr<Kernel> whole_product_kernel(OneDnn& onednn, const MatmulProblem
   if (dtype == Dtype::bf16 && !multiplies_bf16_of(p.inner)) return nullptr;
   WholeProduct product = whole_product(onednn, p, dtype, false);
   if (dtype == Dtype::bf16 && !is_jit(product.multiply.implementation())) return nullptr;
-  return std::make_unique<MatmulKernel>(std::move(product.multiply), std::move(product.reorder),
-                                        product.reordered_bytes);
+  return std::make_unique<MatmulKernel>(std::move(product.multiply), std::move(product.b));
 }
 
 std::unique_ptr<Kernel> added_product_kernel(OneDnn& onednn, const MatmulProblem& p) {
   WholeProduct product = whole_product(onednn, p, Dtype::f32, true);
-  return std::make_unique<AddedMatmulKernel>(std::move(product.multiply), std::move(product.reorder),
-                                             product.reordered_bytes, product.y_bytes);
+  return std::make_unique<AddedMatmulKernel>(std::move(product.multiply), std::move(product.b), product.y_bytes);
 }
 
 }  // namespace sectionflow

@@ -8,6 +8,7 @@
 #include "device/parallel.h"
 #include "graph/nodes/pool.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/formulas/quantize.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/pool_loop.h"
@@ -233,6 +234,56 @@ std::unique_ptr<Kernel> average_pool_grad_kernel(const Pool& pool) {
   });
 }
 
+template <class T>
+std::unique_ptr<Kernel> quantized_max_pool_kernel(const Pool& pool) {
+  return function_kernel([pool](const KernelArguments& arguments) {
+    const auto* x = static_cast<const T*>(arguments.inputs[0]);
+    auto* y = static_cast<T*>(arguments.outputs[0]);
+    pool.for_each_output([=](std::int64_t out, std::int64_t lanes, const auto&, const auto& for_each_tap) {
+      T best[Pool::kMaxLanes];
+      std::fill(best, best + lanes, std::numeric_limits<T>::lowest());
+      for_each_tap([&](std::int64_t in, std::int64_t) {
+#pragma omp simd
+        for (std::int64_t c = 0; c < lanes; ++c) best[c] = x[in + c] > best[c] ? x[in + c] : best[c];
+      });
+      std::copy(best, best + lanes, y + out);
+    });
+  });
+}
+
+template <class T>
+std::unique_ptr<Kernel> quantized_average_pool_kernel(const Pool& pool) {
+  return function_kernel([pool](const KernelArguments& arguments) {
+    const auto* x = static_cast<const T*>(arguments.inputs[0]);
+    auto* y = static_cast<T*>(arguments.outputs[0]);
+    pool.for_each_output([=, &pool](std::int64_t out, std::int64_t lanes, const auto& at, const auto& for_each_tap) {
+      std::int32_t sum[Pool::kMaxLanes];
+      std::fill(sum, sum + lanes, 0);
+      for_each_tap([&](std::int64_t in, std::int64_t) {
+#pragma omp simd
+        for (std::int64_t c = 0; c < lanes; ++c) sum[c] += x[in + c];
+      });
+      const float divisor = pool.divisor(at);
+#pragma omp simd
+      for (std::int64_t c = 0; c < lanes; ++c) {
+        y[out + c] = static_cast<T>(formulas::nearest_mean(static_cast<float>(sum[c]) / divisor));
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_quantized_max_pool(const KernelRequest& request) {
+  const Pool pool = pool_of(request, request.inputs[0].shape);
+  return request.inputs[0].dtype == Dtype::u8 ? quantized_max_pool_kernel<std::uint8_t>(pool)
+                                              : quantized_max_pool_kernel<std::int8_t>(pool);
+}
+
+std::unique_ptr<Kernel> make_quantized_average_pool(const KernelRequest& request) {
+  const Pool pool = pool_of(request, request.inputs[0].shape);
+  return request.inputs[0].dtype == Dtype::u8 ? quantized_average_pool_kernel<std::uint8_t>(pool)
+                                              : quantized_average_pool_kernel<std::int8_t>(pool);
+}
+
 std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
   const Pool pool = pool_of(request, request.inputs[0].shape);
   return with_stored_type(request.inputs[0].dtype, [&](auto element) {
@@ -271,6 +322,8 @@ void add_pool_cpu_kernels(KernelRegistry& registry) {
     registry.add("max_pool" + dimensions + "_grad", make_max_pool_grad, Bf16::native);
     registry.add("average_pool" + dimensions, make_average_pool, Bf16::native);
     registry.add("average_pool" + dimensions + "_grad", make_average_pool_grad, Bf16::native);
+    registry.add("quantized_max_pool" + dimensions, make_quantized_max_pool);
+    registry.add("quantized_average_pool" + dimensions, make_quantized_average_pool);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/cuda/positions.h"
 #include "kernels/function_kernel.h"
 #include "kernels/pool_loop.h"
+#include "kernels/quantized_element.h"
 
 namespace sectionflow {
 namespace {
@@ -258,6 +259,26 @@ struct AveragePoolGrad {
   }
 };
 
+template <class T, bool is_maximum>
+struct QuantizedPool {
+  Pool<std::int64_t, 1> pool;
+  const T* x;
+  T* y;
+
+  SF_HOST_DEVICE void operator()(std::int64_t i) const {
+    const Place<std::int64_t> place = pool.output(i);
+    std::int32_t largest = -128, sum = 0;
+    pool.for_each_tap(
+        place, [&](std::int64_t at) { return static_cast<std::int32_t>(x[at]); },
+        [&](std::int32_t value, std::int64_t) {
+          largest = value > largest ? value : largest;
+          sum += value;
+        });
+    const float mean = static_cast<float>(sum) / pool.divisor(place.at[0], place.at[1], place.at[2]);
+    y[i] = static_cast<T>(is_maximum ? largest : formulas::nearest_mean(mean));
+  }
+};
+
 PoolLoop loop_of(const KernelRequest& request, const Shape& x) {
   const auto& options = request.node.options<PoolOptions>();
   return {pool_geometry(x, options, request.node.label()), options};
@@ -328,30 +349,36 @@ std::unique_ptr<Kernel> make_cuda_max_pool_grad(const KernelRequest& request) {
                        make);
 }
 
-std::unique_ptr<Kernel> make_cuda_average_pool(const KernelRequest& request) {
-  const PoolLoop loop = loop_of(request, request.inputs[0].shape);
+/// `Body`: AveragePool or its gradient, a thread for each pack of what it makes.
+template <template <class, class> class Body, bool makes_x>
+std::unique_ptr<Kernel> average_kernel(const KernelRequest& request, const Shape& x) {
   return with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return with_pool<gpu::pack_width<T>()>(loop, [](const auto& pool) {
+    return with_pool<gpu::pack_width<T>()>(loop_of(request, x), [](const auto& pool) {
       return function_kernel([pool](const KernelArguments& arguments) {
-        gpu::launch_each(arguments.queue, pool.num_outputs(),
-                         AveragePool<T, std::decay_t<decltype(pool)>>{pool, static_cast<const T*>(arguments.inputs[0]),
-                                                                      static_cast<T*>(arguments.outputs[0])});
+        const Body<T, std::decay_t<decltype(pool)>> body{pool, static_cast<const T*>(arguments.inputs[0]),
+                                                         static_cast<T*>(arguments.outputs[0])};
+        gpu::launch_each(arguments.queue, makes_x ? pool.num_inputs() : pool.num_outputs(), body);
       });
     });
   });
 }
-
+std::unique_ptr<Kernel> make_cuda_average_pool(const KernelRequest& request) {
+  return average_kernel<AveragePool, false>(request, request.inputs[0].shape);
+}
 std::unique_ptr<Kernel> make_cuda_average_pool_grad(const KernelRequest& request) {
-  const PoolLoop loop = loop_of(request, request.outputs[0].shape);
-  return with_stored_type(request.outputs[0].dtype, [&](auto element) {
+  return average_kernel<AveragePoolGrad, true>(request, request.outputs[0].shape);
+}
+
+template <bool is_maximum>
+std::unique_ptr<Kernel> make_cuda_quantized_pool(const KernelRequest& request) {
+  const Pool<std::int64_t, 1> pool(loop_of(request, request.inputs[0].shape));
+  return with_quantized_type(request.inputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return with_pool<gpu::pack_width<T>()>(loop, [](const auto& pool) {
-      return function_kernel([pool](const KernelArguments& arguments) {
-        gpu::launch_each(arguments.queue, pool.num_inputs(),
-                         AveragePoolGrad<T, std::decay_t<decltype(pool)>>{
-                             pool, static_cast<const T*>(arguments.inputs[0]), static_cast<T*>(arguments.outputs[0])});
-      });
+    return function_kernel([pool](const KernelArguments& arguments) {
+      const QuantizedPool<T, is_maximum> body{pool, static_cast<const T*>(arguments.inputs[0]),
+                                              static_cast<T*>(arguments.outputs[0])};
+      gpu::launch_each(arguments.queue, pool.num_outputs(), body);
     });
   });
 }
@@ -364,6 +391,8 @@ void add_pool_cuda_kernels(KernelRegistry& registry) {
     registry.add("max_pool" + dimensions + "_grad", make_cuda_max_pool_grad, Bf16::native);
     registry.add("average_pool" + dimensions, make_cuda_average_pool, Bf16::native);
     registry.add("average_pool" + dimensions + "_grad", make_cuda_average_pool_grad, Bf16::native);
+    registry.add("quantized_max_pool" + dimensions, make_cuda_quantized_pool<true>);
+    registry.add("quantized_average_pool" + dimensions, make_cuda_quantized_pool<false>);
   }
 }
 

@@ -39,7 +39,8 @@ TEST(Npy, HeadersAreThoseOfNumPy) {
 }
 
 TEST(Npy, RandomTensorsComeBackBitForBit) {
-  const std::vector<Dtype> dtypes = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::boolean};
+  const std::vector<Dtype> dtypes = {Dtype::f32, Dtype::f64,     Dtype::i32, Dtype::i64,
+                                     Dtype::u8,  Dtype::boolean, Dtype::i8};
   constexpr std::uint64_t kSeed = 11;
   for (std::uint32_t i = 0; i < 2000; ++i) {
     const auto words = random_words({.seed = kSeed, .node = i}, 0);

@@ -129,13 +129,14 @@ class Words {
 };
 
 NamedTensor random_tensor(Words& words, std::size_t index) {
-  constexpr std::array<Dtype, 6> dtypes = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::boolean};
+  constexpr std::array<Dtype, 7> dtypes = {Dtype::f32, Dtype::f64,     Dtype::i32, Dtype::i64,
+                                           Dtype::u8,  Dtype::boolean, Dtype::i8};
   std::vector<std::int64_t> dims(words.below(6));
   for (auto& dim : dims) dim = words.below(4);
   // Names with quotes, control characters and letters beyond ASCII.
   const std::array<std::string, 4> beginnings = {"layer/", "\"quoted\"\n", "größe ", ""};
   NamedTensor tensor{beginnings[words.below(4)] + std::to_string(index),
-                     HostTensor(dtypes[words.below(6)], Shape(dims))};
+                     HostTensor(dtypes[words.below(7)], Shape(dims))};
   const bool is_boolean = tensor.tensor.dtype() == Dtype::boolean;
   for (std::size_t i = 0; i < tensor.tensor.num_bytes(); ++i) {
     tensor.tensor.bytes()[i] = static_cast<std::byte>(words.below(is_boolean ? 2 : 256));  // NaN payloads among them

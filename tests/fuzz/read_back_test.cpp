@@ -34,9 +34,10 @@ namespace {
 using sectionflow::testing::Dice;
 using Dtypes = std::vector<Dtype>;
 
-const Dtypes kAllDtypes = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::boolean, Dtype::bf16};
-const Dtypes kNumpyDtypes = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::boolean};
-const Dtypes kHdf5Dtypes = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8};
+const Dtypes kAllDtypes = {Dtype::f32, Dtype::f64,     Dtype::i32,  Dtype::i64,
+                           Dtype::u8,  Dtype::boolean, Dtype::bf16, Dtype::i8};
+const Dtypes kNumpyDtypes = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::boolean, Dtype::i8};
+const Dtypes kHdf5Dtypes = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::i8};
 const Dtypes kIdxDtypes = {Dtype::u8, Dtype::i32, Dtype::f32, Dtype::f64};
 
 /// Tensors of one file, where a format holds several.

@@ -26,6 +26,7 @@
 #include "train/memory_share.h"
 #include "train/saved_numbers.h"
 #include "train/training_progress.h"
+#include "transform/ranges_text.h"
 
 namespace sectionflow::fuzz {
 namespace {
@@ -232,6 +233,14 @@ Reader graph_reader() {
     (void)graph_text(graph);
   };
   return {"graph", read, {some_graph()}, 64, 1_MiB};
+}
+
+Reader ranges_reader() {
+  ValueRanges ranges;
+  ranges.set("images", {0, 1});
+  ranges.set("block/add:1", {-0.1F, 3e38F});
+  const auto read = [](const std::string& bytes) { (void)ranges_of_text(ranges_text(ranges_of_text(bytes))); };
+  return {"ranges", read, {ranges_text(ranges), ranges_text({})}, 64, 64_KiB};
 }
 
 Reader profile_reader() {

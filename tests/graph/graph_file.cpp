@@ -14,15 +14,13 @@
 #include "graph/nodes/indexing.h"
 #include "graph/nodes/layout.h"
 #include "graph/nodes/matmul.h"
+#include "graph/nodes/pool.h"
 #include "graph/nodes/shards.h"
 #include "graph/nodes/update.h"
 #include "graph/op_registry.h"
-#include "graph/ops/control.h"
 #include "graph/ops/fused_convolution.h"
-#include "graph/ops/lstm_step.h"
-#include "graph/ops/ranking.h"
-#include "graph/ops/scan.h"
-#include "graph/ops/scatter.h"
+#include "graph/ops/packed_weights.h"
+#include "graph/ops/quantized_convolution.h"
 #include "sectionflow.h"
 #include "tests/support/elementwise_values.h"
 #include "tests/support/graph_round_trip.h"
@@ -56,7 +54,8 @@ void add_elementwise(Graph& graph) {
         cond(
             constant(graph, HostTensor::scalar(true)), [&] { return square(x); },
             [&] { return assert_that(square(y), less(x, y), {.text = "x is less", .shown = {x}, .first = 2}); }),
-        accumulate(x, cast(y, Dtype::bf16), Dtype::f32), broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
+        fake_quantize(x, reduce_min(x, {{0}}), reduce_max(x, {{0}})), accumulate(x, cast(y, Dtype::bf16), Dtype::f32),
+        broadcast_to(reduce_max(x, {{1}, true}), {kDynamic, 3}),
         x * constant(graph, HostTensor::of<float>({3}, {0.1F, -0.0F, INFINITY})),
         x * graph
                 .add_node("stored_constant", {},
@@ -129,6 +128,25 @@ void add_layers(Graph& graph) {
                           {.convolution = {.steps = flat}, .relu = true});
   (void)fused_convolution(volumes, fill(graph, {3, 3, 3, 1, 4}, 0.5), fill(graph, {4}, 1), {},
                           {.convolution = {.steps = deep, .groups = 2}});
+  const Value two = fill(graph, {2}, 1), integers = quantize(images, two, {.dtype = Dtype::u8, .zero_point = 7});
+  const Value integer_volumes = quantize(volumes, two, {.axis = 4});
+  (void)dequantize(integers, two, {.zero_point = 7});
+  (void)quantized_add(integers, integers, {.b_factor = 2, .result = {.dtype = Dtype::i8, .relu = true}});
+  (void)quantized_convolution(integers, placeholder(graph, "w8", {3, 3, 2, 2}, Dtype::i8), two, two, images,
+                              {.convolution = {.steps = flat}, .product = {.residual_factor = 3}});
+  (void)quantized_convolution(integer_volumes, placeholder(graph, "v8", {3, 3, 3, 2, 2}, Dtype::i8), two, two, {},
+                              {.convolution = {.steps = deep}, .product = {.result = {.relu = true}}});
+  (void)quantized_matmul(integers, placeholder(graph, "m8", {2, 2}, Dtype::i8), two, two);
+  for (const std::string kind : {"quantized_max_pool", "quantized_average_pool"}) {
+    (void)quantized_pool(integers, kind, {.window = {2, 2}, .steps = flat, .include_padding = true});
+    (void)quantized_pool(integer_volumes, kind, {.window = {2, 2, 2}, .steps = deep});
+  }
+  (void)with_packed_weights({images, placeholder(graph, "packed", {64})},
+                            {.op = "conv2d",
+                             .options = ConvolutionOptions{.steps = flat},
+                             .input = 1,
+                             .types = {{Dtype::f32, {1, 8, 8, 2}}, {Dtype::f32, {3, 3, 2, 2}}},
+                             .order = "in blocks"});
   x = group_norm(x, {.groups = 1});
   const Value tokens = rms_norm(layer_norm(placeholder(graph, "tokens", {2, 3, 5, 8})));
   values.push_back(attention(tokens, tokens, tokens, {.causal = true}));

@@ -95,11 +95,14 @@ TEST(PageCode, RowsAreWrittenAsInTheirExample) {
   EXPECT_EQ(blocks_without_source(section, example, files), kNone);
 }
 
-TEST(PageCode, InferenceIsThatOfItsExample) {
-  const std::string page = text_of_file("docs/inference.md"), example = "examples/22_freeze.cpp";
-  const Files files = {{example, outdented(text_of_file(example), 2)}};
-  EXPECT_EQ(code_blocks(page).size(), 1U);
-  EXPECT_EQ(blocks_without_source(page, example, files), kNone);
+TEST(PageCode, InferenceIsThatOfItsExamples) {
+  const std::string page = text_of_file("docs/inference.md");
+  Files files;
+  for (const std::string example : {"examples/22_freeze.cpp", "examples/23_eight_bits.cpp"}) {
+    files.push_back({example, outdented(text_of_file(example), 2)});
+  }
+  EXPECT_EQ(code_blocks(page).size(), 3U);
+  EXPECT_EQ(blocks_without_source(page, "examples/", files), kNone);
 }
 
 TEST(PageCode, LossesAreThoseOfTheirTest) {

@@ -27,9 +27,10 @@ TEST(KernelRegistry, TheseOpsOfCudaHaveNoKernelOfOurOwnForBf16) {
                                          "add_matmul", "matmul", "matmul_over_rows", "conv2d", "conv2d_backward_input",
                                          "conv2d_backward_filter", "conv3d", "conv3d_backward_input",
                                          "conv3d_backward_filter", "conv_transpose2d", "conv_transpose3d"};
-  const std::set<std::string> of_f32_alone = {"accumulated", "assign_add",  "average_weights",  "update_moving_average",
-                                              "clip_scale",  "global_norm", "global_norm_grad", "one_hot",
-                                              "random",      "random_like", "fused_conv2d",     "fused_conv3d"};
+  const std::set<std::string> of_f32_alone = {
+      "accumulated",        "assign_add", "average_weights", "update_moving_average", "clip_scale",   "global_norm",
+      "global_norm_grad",   "one_hot",    "random",          "random_like",           "fused_conv2d", "fused_conv3d",
+      "with_packed_weights"};
   const std::set<std::string> of_booleans = {"logical_and", "logical_not", "logical_or", "logical_xor"};
   for (const auto& [name, definition] : op_registry().all()) {
     if (!definition.has_kernel) continue;
@@ -39,7 +40,8 @@ TEST(KernelRegistry, TheseOpsOfCudaHaveNoKernelOfOurOwnForBf16) {
       continue;
     }
     ASSERT_TRUE(cuda_kernels().has(name)) << name;
-    const bool takes_none = of_f32_alone.contains(name) || of_booleans.contains(name);
+    const bool of_integers = name.starts_with("quantize") || name == "dequantize";
+    const bool takes_none = of_f32_alone.contains(name) || of_booleans.contains(name) || of_integers;
     EXPECT_NE(cuda_kernels().has_native_bf16(name), widened.contains(name) || takes_none) << name;
   }
 }

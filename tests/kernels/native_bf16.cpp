@@ -17,6 +17,7 @@
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/bias_add.h"
 #include "graph/ops/dropout.h"
+#include "graph/ops/fake_quantize.h"
 #include "graph/ops/group_norm.h"
 #include "graph/ops/indexing.h"
 #include "graph/ops/layer_norm.h"
@@ -122,6 +123,10 @@ std::vector<Bf16Line> arithmetic_lines() {
       {"is_finite", [](Bf16Inputs& in) { return of_one(in, [](Value x) { return select(is_finite(x), x, -x); }); }},
       {"clip", [](Bf16Inputs& in) { return of_one(in, [](Value x) { return clip(x, 0.5F, 1.5F); }); }},
       {"numbers", [](Bf16Inputs& in) { return of_one(in, [](Value x) { return (1.0F - x * 0.3F) / 7.0F + x; }); }},
+      {"fake_quantize",
+       [](Bf16Inputs& in) {
+         return of_one(in, [&](Value x) { return fake_quantize(x, in.f32({}, -2, -1), in.f32({}, 0, 1)); });
+       }},
       {"dropout",
        [](Bf16Inputs& in) {
          return of_one(in, [&](Value x) { return dropout(x, in.boolean(true), {.rate = 0.3F}); });

@@ -40,6 +40,8 @@ TEST(Cast, FloatsGoToIntegersTowardsZero) {
   expect_cast<float, std::int64_t>({1.9F, -1.9F, 0x1p40F, -0x1p40F},
                                    {1, -1, std::int64_t{1} << 40, -(std::int64_t{1} << 40)});
   expect_cast<float, std::uint8_t>({1.9F, 255.9F, -0.9F, 128}, {1, 255, 0, 128});
+  expect_cast<float, std::int8_t>({1.9F, 127.9F, -128.9F, 128, -129}, {1, 127, -128, 0, 0});
+  expect_cast<std::int8_t, float>({-128, -1, 127}, {-128, -1, 127});
   expect_cast<double, std::int32_t>({2147483647.9, -2147483648.9, 1e-300}, {kMax32, kMin32, 0});
   expect_cast<double, std::int64_t>({2251799813685249.5, -2.5}, {2251799813685249, -2});
   expect_cast<double, std::uint8_t>({254.99, 3}, {254, 3});

@@ -11,8 +11,8 @@
 namespace sectionflow::testing_support {
 
 /// Every dtype: what only moves elements must take them all.
-inline constexpr Dtype kAllDtypes[] = {Dtype::f32, Dtype::f64,     Dtype::i32, Dtype::i64,
-                                       Dtype::u8,  Dtype::boolean, Dtype::bf16};
+inline constexpr Dtype kAllDtypes[] = {Dtype::f32, Dtype::f64,     Dtype::i32,  Dtype::i64,
+                                       Dtype::u8,  Dtype::boolean, Dtype::bf16, Dtype::i8};
 
 /// An input of any dtype: small whole numbers where it is not f32.
 inline CaseInput moved_input(Dtype dtype, Shape shape) {

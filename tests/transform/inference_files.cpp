@@ -105,6 +105,7 @@ struct SmallGraph {
     Session session(graph);
     session.initialize();
     frozen = freeze(session, {dropout(y, {.rate = 0.5F})});
+    frozen.ranges.set(x, {-1, 1});
   }
   Graph graph;
   InferenceGraph frozen;
@@ -140,7 +141,6 @@ TEST(UntrustedFiles, AreRefusedOrAreGraphs) {
   const std::string path = folder.path() / "model.safetensors";
   save_inference_graph(small.frozen, path);
   const SafetensorsFile file = read_safetensors(path);
-  const std::string text = file.metadata.at("sectionflow_graph");
   const std::vector<NamedView> tensors = views_of(file.tensors);
   int refused = 0;
   for (int i = 0; i < 5000; ++i) {
@@ -162,7 +162,10 @@ TEST(UntrustedFiles, AreRefusedOrAreGraphs) {
             ->tensor;
       };
       try {
-        stream_safetensors(sink, types, tensor_of, {{"sectionflow_graph", damaged(text, random, "0{}[]\",:a19-")}});
+        Metadata metadata = file.metadata;
+        std::string& damaged_text = metadata.at(i % 4 == 1 ? "sectionflow_graph" : "sectionflow_ranges");
+        damaged_text = damaged(damaged_text, random, "0{}[]\",:a19-");
+        stream_safetensors(sink, types, tensor_of, metadata);
       } catch (const ArgumentError&) {
         continue;  // a text that is not UTF-8
       }

@@ -38,6 +38,15 @@ TEST(Transforms, EachByItselfLeavesEveryBit) {
   }
 }
 
+TEST(Transforms, OutputsKeepTheirNames) {
+  Graph graph;
+  const std::vector<Value> halves = split(fill(graph, {4}, 2), 2, 0);
+  const Value other = relu(halves[1]);
+  const InferenceGraph made = transform_graph(graph, {halves[1], other}, "fold_constants");
+  EXPECT_EQ(made.outputs[0].name(), halves[1].name());
+  EXPECT_EQ(made.outputs[1].name(), other.name());
+}
+
 TEST(Transforms, FoldedBatchNormsGiveTheSameNumbers) {
   int folded = 0;
   for (std::uint64_t seed = 0; seed < 12; ++seed) {

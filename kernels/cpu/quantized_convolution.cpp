@@ -1,0 +1,277 @@
+#include "graph/ops/quantized_convolution.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "device/parallel.h"
+#include "graph/nodes/quantized_convolution.h"
+#include "kernels/convolution_loop.h"
+#include "kernels/cpu/convolution_kernel.h"
+#include "kernels/cpu/ordered_weights.h"
+#include "kernels/cpu/wide_vectors.h"
+#include "kernels/function_kernel.h"
+#include "kernels/kernel_registry.h"
+#include "kernels/quantized_element.h"
+
+// Sums of products are exact in i32, whoever adds them up; what is made of them is arithmetic of our own. So the bits
+// are the same on every instruction set and for every number of threads.
+
+namespace sectionflow {
+namespace {
+
+using dnnl::memory;
+
+/// i32 that are made at once: what a core's second cache holds, to be read again from there.
+constexpr std::size_t kSumBytes = 1 << 20;
+
+/// Makes rows of y of their sums: (sums, arguments of the kernel, the first row, how many).
+using MakeRows = std::function<void(const std::int32_t*, const KernelArguments&, std::int64_t, std::int64_t)>;
+
+template <class Residual, class Y>
+struct RowMaker {
+  std::int64_t channels;
+  bool has_residual;
+  float residual_factor;
+  formulas::Requantize requantize;
+
+  void make_row(const std::int32_t* sums, const float* factor, const float* bias, const Residual* residual,
+                Y* y) const {
+    if (has_residual) {
+#pragma omp simd
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const float scaled = static_cast<float>(sums[c]) * factor[c] + bias[c];
+        y[c] = requantize.as<Y>(scaled + static_cast<float>(residual[c]) * residual_factor);
+      }
+    } else {
+#pragma omp simd
+      for (std::int64_t c = 0; c < channels; ++c) {
+        y[c] = requantize.as<Y>(static_cast<float>(sums[c]) * factor[c] + bias[c]);
+      }
+    }
+  }
+
+  /// The rows from `first` on, whose sums are `sums`.
+  void operator()(const std::int32_t* sums, const KernelArguments& arguments, std::int64_t first,
+                  std::int64_t rows) const {
+    const auto* factor = static_cast<const float*>(arguments.inputs[2]);
+    const auto* bias = static_cast<const float*>(arguments.inputs[3]);
+    const auto* residual = has_residual ? static_cast<const Residual*>(arguments.inputs[4]) : nullptr;
+    auto* y = static_cast<Y*>(arguments.outputs[0]);
+    const std::int64_t grain = std::max<std::int64_t>(1, kParallelGrain / channels);
+    parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      in_wide_vectors([&] {
+        for (std::int64_t row = begin; row < end; ++row) {
+          const std::int64_t at = (first + row) * channels;
+          make_row(sums + row * channels, factor, bias, has_residual ? residual + at : nullptr, y + at);
+        }
+      });
+    });
+  }
+};
+
+MakeRows row_maker(const KernelRequest& request, const QuantizedProblem& problem) {
+  const bool has_residual = request.inputs.size() > 4;
+  return with_quantized_type(has_residual ? request.inputs[4].dtype : Dtype::f32, [&](auto residual) {
+    return with_quantized_type(problem.product.result.dtype, [&](auto y) -> MakeRows {
+      return RowMaker<decltype(residual), decltype(y)>{problem.w[-1], has_residual, problem.product.residual_factor,
+                                                       requantize_of(problem.product.result)};
+    });
+  });
+}
+
+std::vector<InPlace> places_of_residual(const KernelRequest& request) {
+  return request.inputs.size() > 4 ? over_input(request, 4) : std::vector<InPlace>();
+}
+
+ConvolutionProblem integer_problem(const KernelRequest& request, const QuantizedProblem& quantized, const Shape& x) {
+  return convolution_problem(request, quantized.convolution, x, quantized.w,
+                             {request.inputs[0].dtype, Dtype::i8, Dtype::i32});
+}
+
+/// oneDNN adds up, some images at a time.
+class OneDnnQuantizedConvolution : public Kernel {
+ public:
+  struct Parts {
+    OneDnnCall call;
+    OrderedWeights weights;
+    std::size_t sum_bytes = 0;
+    std::size_t x_stride = 0;  ///< bytes of the images of a call
+    std::int64_t rows = 0, calls = 0;
+  };
+  OneDnnQuantizedConvolution(Parts parts, MakeRows make_rows, std::vector<InPlace> in_place)
+      : parts_(std::move(parts)), make_rows_(std::move(make_rows)), in_place_(std::move(in_place)) {
+    lay_out();
+  }
+
+  std::string implementation() const override { return "onednn " + parts_.call.implementation(); }
+  std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
+  std::size_t library_bytes() const override { return parts_.call.library_bytes() + parts_.weights.library_bytes(); }
+  std::vector<InPlace> in_place() const override { return in_place_; }
+
+  void launch(const KernelArguments& arguments) override {
+    void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
+    void* place = workspace_part(arguments.workspace, weights_at_);
+    void* sums = workspace_part(arguments.workspace, sums_at_);
+    const void* weights = parts_.weights.in_order(arguments.inputs[1], place, scratchpad);
+    const auto* x = static_cast<const std::byte*>(arguments.inputs[0]);
+    for (std::int64_t call = 0; call < parts_.calls; ++call) {
+      parts_.call.launch({x + static_cast<std::size_t>(call) * parts_.x_stride, weights, sums}, scratchpad);
+      make_rows_(static_cast<const std::int32_t*>(sums), arguments, call * parts_.rows, parts_.rows);
+    }
+  }
+
+ protected:
+  void lay_out() {
+    workspace_ = {};
+    weights_at_ = workspace_.add(parts_.weights.bytes());
+    sums_at_ = workspace_.add(parts_.sum_bytes);
+    scratchpad_at_ = workspace_.add(std::max(parts_.call.scratchpad_bytes(), parts_.weights.scratchpad_bytes()));
+  }
+
+  Parts parts_;
+
+ private:
+  MakeRows make_rows_;
+  std::vector<InPlace> in_place_;
+  WorkspaceLayout workspace_;
+  std::size_t weights_at_ = 0, sums_at_ = 0, scratchpad_at_ = 0;
+};
+
+/// The same of u8, whose weights may be packed: for i8 oneDNN may put sums behind them, and then they cannot be brought
+/// back into the order of a tensor.
+class PackableQuantizedConvolution final : public OneDnnQuantizedConvolution, public ReadsOrderedWeights {
+ public:
+  using OneDnnQuantizedConvolution::OneDnnQuantizedConvolution;
+
+  std::size_t weights_input() const override { return 1; }
+  const OrderedWeights& weights() const override { return parts_.weights; }
+  void take_packed() override {
+    parts_.weights.take_packed();
+    lay_out();
+  }
+};
+
+/// How many images are convolved at once: a divisor of the batch.
+std::int64_t images_at_once(const ConvolutionProblem& whole) {
+  const std::int64_t batch = whole.geometry.batch;
+  const std::size_t image_bytes = whole.y.get_size() / static_cast<std::size_t>(batch);
+  std::int64_t images = std::clamp<std::int64_t>(static_cast<std::int64_t>(kSumBytes / image_bytes), 1, batch);
+  while (batch % images != 0) --images;
+  return images;
+}
+
+/// nullptr where oneDNN has no exact code for the machine.
+std::unique_ptr<Kernel> quantized_by_onednn(const KernelRequest& request) {
+  const QuantizedProblem quantized = quantized_problem(request.node, request.inputs[0].shape, request.inputs[1].shape);
+  const auto whole = integer_problem(request, quantized, quantized.x);
+  if (whole.is_empty()) return nullptr;
+  const std::int64_t images = images_at_once(whole), calls = whole.geometry.batch / images;
+  std::vector<std::int64_t> dims = quantized.x.dims();
+  dims[0] = images;
+  const auto problem = integer_problem(request, quantized, Shape(std::move(dims)));
+  OneDnn& onednn = onednn_of(request);
+  const auto description = describe_convolution(onednn, onednn_words(problem), is_exact_with_bytes);
+  if (!is_exact_with_bytes(description.impl_info_str())) return nullptr;
+  const memory::desc weights = description.weights_desc();
+  OneDnnQuantizedConvolution::Parts parts;
+  parts.call = OneDnnCall(onednn, description,
+                          {{DNNL_ARG_SRC, problem.x}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, problem.y}});
+  parts.weights = OrderedWeights(onednn, problem.our_weights, weights);
+  parts.sum_bytes = problem.y.get_size();
+  parts.x_stride = problem.x.get_size();
+  parts.rows = static_cast<std::int64_t>(parts.sum_bytes / sizeof(std::int32_t)) / problem.geometry.filters;
+  parts.calls = calls;
+  auto make_rows = row_maker(request, quantized);
+  if (request.inputs[0].dtype == Dtype::i8) {
+    return std::make_unique<OneDnnQuantizedConvolution>(std::move(parts), std::move(make_rows),
+                                                        places_of_residual(request));
+  }
+  return std::make_unique<PackableQuantizedConvolution>(std::move(parts), std::move(make_rows),
+                                                        places_of_residual(request));
+}
+
+constexpr std::int64_t kMostIntegerLanes = 64;  // filters whose sums stay in registers and in the first cache
+
+/// The sums of one pixel of y by the filters of a group from `first` on. Images have channels last; weights lie as
+/// [K..., C / G, F].
+template <class X>
+void sum_integers(const ConvolutionLoop& loop, const X* x, const std::int8_t* w, std::int64_t pixel, std::int64_t group,
+                  std::int64_t first, std::int64_t lanes, std::int32_t* sums) {
+  const WindowAxis* axes = loop.axes;
+  const std::int64_t out[3] = {pixel / (axes[1].out * axes[2].out) % axes[0].out, pixel / axes[2].out % axes[1].out,
+                               pixel % axes[2].out};
+  const std::int64_t image = pixel / loop.y_pixels();
+  std::fill(sums, sums + lanes, 0);
+  for (std::int64_t tap = 0; tap < loop.num_taps(); ++tap) {
+    const std::int64_t d = element_under(axes[0], out[0], tap / (axes[1].window * axes[2].window)),
+                       h = element_under(axes[1], out[1], tap / axes[2].window % axes[1].window),
+                       v = element_under(axes[2], out[2], tap % axes[2].window);
+    if (d < 0 || h < 0 || v < 0) continue;
+    const std::int64_t from = ((image * axes[0].size + d) * axes[1].size + h) * axes[2].size + v;
+    const X* channels = x + from * loop.channels() + group * loop.group_channels;
+    const std::int8_t* matrix = w + tap * loop.group_channels * loop.filters() + group * loop.group_filters + first;
+    for (std::int64_t c = 0; c < loop.group_channels; ++c) {
+      const auto factor = static_cast<std::int32_t>(channels[c]);
+      const std::int8_t* row = matrix + c * loop.filters();
+#pragma omp simd
+      for (std::int64_t f = 0; f < lanes; ++f) sums[f] += factor * static_cast<std::int32_t>(row[f]);
+    }
+  }
+}
+
+/// The same by loops: for machines without such instructions, and for what oneDNN leaves.
+template <class X>
+std::unique_ptr<Kernel> quantized_loop_kernel(const KernelRequest& request, const QuantizedProblem& quantized) {
+  const ConvolutionLoop loop(
+      convolution_geometry(quantized.x, quantized.w, quantized.convolution, request.node.label()));
+  const std::int64_t filters = loop.filters(), pixels = loop.batch * loop.y_pixels();
+  if (filters == 0 || pixels == 0) return function_kernel([](const KernelArguments&) {});
+  // All sums of some rows, so that what is made of them is the same code.
+  const std::int64_t rows_at_once =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(kSumBytes / sizeof(std::int32_t)) / filters, 1, pixels);
+  const std::int64_t work = std::max<std::int64_t>(1, loop.num_taps() * loop.group_channels * filters);
+  return function_kernel(
+      [=, make_rows = row_maker(request, quantized)](const KernelArguments& arguments) {
+        const auto* x = static_cast<const X*>(arguments.inputs[0]);
+        const auto* w = static_cast<const std::int8_t*>(arguments.inputs[1]);
+        auto* sums = static_cast<std::int32_t*>(arguments.workspace);
+        for (std::int64_t start = 0; start < pixels; start += rows_at_once) {
+          const std::int64_t rows = std::min(rows_at_once, pixels - start);
+          parallel_for(rows, std::max<std::int64_t>(1, kParallelGrain / work), [&](auto begin, auto end) {
+            in_wide_vectors([&] {
+              for (std::int64_t row = begin; row < end; ++row) {
+                for (std::int64_t group = 0; group < loop.groups; ++group) {
+                  for (std::int64_t f = 0; f < loop.group_filters; f += kMostIntegerLanes) {
+                    sum_integers(loop, x, w, start + row, group, f, std::min(kMostIntegerLanes, loop.group_filters - f),
+                                 sums + row * filters + group * loop.group_filters + f);
+                  }
+                }
+              }
+            });
+          });
+          make_rows(sums, arguments, start, rows);
+        }
+      },
+      {.workspace_bytes = static_cast<std::size_t>(rows_at_once * filters) * sizeof(std::int32_t),
+       .in_place = places_of_residual(request)});
+}
+
+std::unique_ptr<Kernel> quantized_by_loops(const KernelRequest& request) {
+  const QuantizedProblem quantized = quantized_problem(request.node, request.inputs[0].shape, request.inputs[1].shape);
+  return request.inputs[0].dtype == Dtype::u8 ? quantized_loop_kernel<std::uint8_t>(request, quantized)
+                                              : quantized_loop_kernel<std::int8_t>(request, quantized);
+}
+
+}  // namespace
+
+void add_quantized_convolution_cpu_kernels(KernelRegistry& registry) {
+  for (const char* op : {"quantized_conv2d", "quantized_conv3d", "quantized_matmul"}) {
+    registry.add(op, onednn_factory<quantized_by_onednn>);
+    registry.add(op, quantized_by_loops);
+  }
+}
+
+}  // namespace sectionflow

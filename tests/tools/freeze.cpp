@@ -1,0 +1,48 @@
+// `sectionflow freeze`: a model file for predict of what train has saved.
+
+#include "data/png_writer.h"
+#include "sectionflow.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/tools/run_tool.h"
+
+namespace sectionflow::tools {
+namespace {
+
+using testing::HasSubstr;
+
+struct Freeze : testing::Test {
+  Freeze() {
+    const Outcome trained = run_tool(
+        "train --model mnist_cnn --data synthetic --batch 8 --steps 1 --threads 1 --checkpoints " + path("run"));
+    EXPECT_EQ(trained.status, 0) << trained.text;
+    write_png(path("grey.png"), HostTensor(Dtype::u8, {28, 28, 1}));
+  }
+  std::string path(const std::string& name) const { return (folder.path() / name).string(); }
+  TemporaryFolder folder;
+};
+
+TEST_F(Freeze, MakesAModelThatPredicts) {
+  const auto json = json_of_tool("freeze " + path("run") + " " + path("model") + " --threads 1");
+  EXPECT_GT(json.at("operations").get<int>(), 3);
+  EXPECT_EQ(json_of_tool("predict " + path("model") + " " + path("grey.png")).at("images").size(), 1U);
+  const Outcome small = run_tool("freeze " + path("run/step-1") + " " + path("small") +
+                                 " --quantize synthetic --batch 8 --batches 1 --calibration percentile --threads 1");
+  EXPECT_EQ(small.status, 0) << small.text;
+  EXPECT_THAT(small.text, HasSubstr("operations compute with 8 bits"));
+  EXPECT_LT(std::filesystem::file_size(path("small")), std::filesystem::file_size(path("model")) / 2);
+  EXPECT_EQ(json_of_tool("predict " + path("small") + " " + path("grey.png")).at("images").size(), 1U);
+}
+
+TEST_F(Freeze, RefusesWhatItCannotMake) {
+  const std::string variables = path("run/step-1/variables.safetensors");
+  expect_refused("freeze " + variables + " " + path("model"), HasSubstr("give --model"));
+  expect_refused("freeze " + path("run") + " " + path("run/step-1/model"), HasSubstr("CHECKPOINT"));
+  expect_refused("freeze " + path("run") + " " + path("model") + " --transforms fold_constant",
+                 HasSubstr("'fold_constants'"));
+  expect_refused("freeze " + path("run") + " " + path("model") + " --quantize synthetic --calibration minmax",
+                 HasSubstr("'min_max'"));
+  EXPECT_FALSE(std::filesystem::exists(path("model")));
+}
+
+}  // namespace
+}  // namespace sectionflow::tools
