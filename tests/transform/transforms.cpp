@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <filesystem>
 #include <random>
 
 #include "graph/graph_file.h"
@@ -229,54 +228,6 @@ TEST(FoldConstants, LeavesResultsThatAreLargerThanTheyMayBe) {
   const Value y = x + matmul(column, row);
   EXPECT_EQ(count_of(*transform_graph(graph, {y}, "fold_constants(max_bytes=39999)").graph, "matmul"), 1);
   EXPECT_EQ(count_of(*transform_graph(graph, {y}, "fold_constants(max_bytes=40000)").graph, "matmul"), 0);
-}
-
-TEST(PackWeights, HasTheSessionHoldThemInOneOrderAlone) {
-  Graph graph;
-  const Value x = placeholder(graph, "x", {kDynamic, 6, 6, 16});
-  const Value w = constant(graph, HostTensor(Dtype::f32, {3, 3, 16, 32}), "w");
-  const Value y = relu(conv2d(x, w));
-  const InferenceGraph made = transform_graph(graph, {y}, "fuse pack_weights(threads=1)");
-  EXPECT_EQ(count_of(*made.graph, "with_packed_weights"), 1);
-  EXPECT_EQ(count_of(*made.graph, "stored_constant"), 1);
-  EXPECT_EQ(made["w"].type().text(), "f32[4608]");
-  EXPECT_EQ(made.outputs[0].name(), y.name());
-  const TensorType fed{Dtype::f32, {1, 6, 6, 16}};
-  const auto scratch_of = [&](const InferenceGraph& each) {
-    return Session(*each.graph, {.threads = 1}).plan(each.outputs, {{each["x"], fed}}).planned_peak_bytes;
-  };
-  EXPECT_LE(scratch_of(made) + 4608 * sizeof(float), scratch_of(transform_graph(graph, {y}, "fuse")));
-}
-
-TEST(PackWeights, LeavesWhatOthersReadTooAndOutputs) {
-  Graph graph;
-  const Value x = placeholder(graph, "x", {kDynamic, 6, 6, 16});
-  const Value w = constant(graph, HostTensor(Dtype::f32, {3, 3, 16, 16}));
-  const Value y = conv2d(x, w);
-  EXPECT_EQ(count_of(*transform_graph(graph, {y}, "pack_weights").graph, "with_packed_weights"), 1);
-  EXPECT_EQ(count_of(*transform_graph(graph, {y, w}, "pack_weights").graph, "with_packed_weights"), 0);
-  EXPECT_EQ(count_of(*transform_graph(graph, {conv2d(y, w)}, "pack_weights").graph, "with_packed_weights"), 0);
-}
-
-TEST(PackWeights, AreRefusedByFilesAndForShapesThatAreOpen) {
-  Graph graph;
-  const Value x = placeholder(graph, "x", {kDynamic, kDynamic, 6, 16});
-  const Value w = constant(graph, HostTensor(Dtype::f32, {3, 3, 16, 16}));
-  const Value y = conv2d(x, w);
-  const auto refusal = [&](const std::string& text) {
-    return error_text<ArgumentError>([&] { transform_graph(graph, {y}, text); });
-  };
-  EXPECT_THAT(refusal("pack_weights"), HasSubstr("the placeholder 'x' is f32[?,?,6,16]"));
-  EXPECT_THAT(refusal("pack_weights(batch=99999999999)"), HasSubstr("wanted at most"));
-  Graph known;
-  const Value image = placeholder(known, "x", {kDynamic, 6, 6, 16});
-  const Value made_of = conv2d(image, constant(known, HostTensor(Dtype::f32, {3, 3, 16, 16})));
-  const InferenceGraph made = transform_graph(known, {made_of}, "pack_weights");
-  const TemporaryFolder folder;
-  const std::string text =
-      error_text<ArgumentError>([&] { save_inference_graph(made, folder.path() / "packed.safetensors"); });
-  EXPECT_THAT(text, HasSubstr("the weights of 'conv2d' are packed for this machine"));
-  EXPECT_FALSE(std::filesystem::exists(folder.path() / "packed.safetensors"));
 }
 
 TEST(RemoveNodes, TakesOutWhatHandsOnWhatItReads) {
