@@ -58,7 +58,9 @@ std::vector<PackedCase> packed_cases() {
        [](Value x, Value w) { return cast(conv2d(cast(x, Dtype::bf16), cast(w, Dtype::bf16)), Dtype::f32); }},
       {"conv3d", {kDynamic, 3, 4, 5, 16}, {3, 3, 3, 16, 16}, [](Value x, Value w) { return conv3d(x, w); }},
       {"matmul", {kDynamic, 70}, {70, 800}, [](Value x, Value w) { return matmul(x, w); }},
-      {"add_matmul", {kDynamic, 768}, {768, 768}, [](Value x, Value w) { return add_matmul(x, x, w); }}};
+      {"add_matmul", {kDynamic, 800}, {16, 800}, [](Value x, Value w) {
+         return add_matmul(x, slice(x, {{0, 0}, {-1, 16}}), w);
+       }}};
 }
 
 class PackedWeightsCases : public testing::TestWithParam<PackedCase> {};
@@ -73,9 +75,8 @@ TEST_P(PackedWeightsCases, GiveTheSameBitsInEveryBatch) {
   const InferenceGraph plain = transform_graph(graph, {y}, "fold_constants");
   const InferenceGraph packed = transform_graph(plain, text_of("pack_weights(batch=", batch, ", threads=2)"));
   const int count = count_of(*packed.graph, "with_packed_weights");
-  if (is_product ? instruction_set() >= InstructionSet::avx512 : it.name != "bf16" || multiplies_bf16()) {
-    EXPECT_EQ(count, 1);
-  }
+  // On machines with less some run by loops, which read weights as they lie.
+  if (instruction_set() >= InstructionSet::avx512 && (it.name != "bf16" || multiplies_bf16())) EXPECT_EQ(count, 1);
   for (const std::int64_t rows : {batch, batch + 1, std::int64_t{1}, std::int64_t{0}}) {
     std::vector<std::int64_t> dims = it.x.dims();
     dims[0] = rows;
@@ -120,13 +121,11 @@ TEST(PackWeights, LeavesWhatOthersReadTooAndOutputs) {
 
 TEST(PackWeights, AreRefusedByFilesAndForShapesThatAreOpen) {
   Graph graph;
-  const Value x = placeholder(graph, "x", {kDynamic, kDynamic, 6, 16});
-  const Value w = constant(graph, HostTensor(Dtype::f32, {3, 3, 16, 16}));
-  const Value y = conv2d(x, w);
+  const Value y = relu(placeholder(graph, "x", {kDynamic, kDynamic}));
   const auto refusal = [&](const std::string& text) {
     return error_text<ArgumentError>([&] { transform_graph(graph, {y}, text); });
   };
-  EXPECT_THAT(refusal("pack_weights"), HasSubstr("the placeholder 'x' is f32[?,?,6,16]"));
+  EXPECT_THAT(refusal("pack_weights"), HasSubstr("the placeholder 'x' is f32[?,?]"));
   EXPECT_THAT(refusal("pack_weights(batch=99999999999)"), HasSubstr("wanted at most"));
   Graph known;
   const Value image = placeholder(known, "x", {kDynamic, 6, 6, 16});
