@@ -76,7 +76,9 @@ TEST_P(PackedWeightsCases, GiveTheSameBitsInEveryBatch) {
   const InferenceGraph packed = transform_graph(plain, text_of("pack_weights(batch=", batch, ", threads=2)"));
   const int count = count_of(*packed.graph, "with_packed_weights");
   // On machines with less some run by loops, which read weights as they lie.
-  if (instruction_set() >= InstructionSet::avx512 && (it.name != "bf16" || multiplies_bf16())) EXPECT_EQ(count, 1);
+  if (instruction_set() >= InstructionSet::avx512 && (it.name != "bf16" || multiplies_bf16())) {
+    EXPECT_EQ(count, 1);
+  }
   for (const std::int64_t rows : {batch, batch + 1, std::int64_t{1}, std::int64_t{0}}) {
     std::vector<std::int64_t> dims = it.x.dims();
     dims[0] = rows;
