@@ -164,7 +164,7 @@ namespace {
 /// What follows a convolution: the residual, then the maximum.
 dnnl::primitive_attr attributes_of(const OneDnnConvolution& wanted) {
   dnnl::post_ops following;
-  if (wanted.adds_residual) following.append_binary(dnnl::algorithm::binary_add, wanted.y);
+  if (wanted.adds_residual) following.append_sum();
 #if SF_ONEDNN_HAS_OPERATION_DESCRIPTORS
   if (wanted.relu) following.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
 #else

@@ -61,7 +61,7 @@ struct OneDnnConvolution {
   dnnl::memory::dims before, after;
   // Of inference alone, where there is a bias: what is added to y, and whether y is the maximum of 0 and that.
   dnnl::memory::desc bias{};
-  bool adds_residual = false;  ///< a tensor like y, the second operand of post-operation 0
+  bool adds_residual = false;  ///< to what y holds
   bool relu = false;
 };
 

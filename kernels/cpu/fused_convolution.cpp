@@ -1,25 +1,34 @@
 #include "graph/ops/fused_convolution.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/convolution_kernel.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/fused_parts.h"
 #include "kernels/kernel_registry.h"
 
 namespace sectionflow {
 namespace {
 
-/// oneDNN adds bias and residual, and takes the maximum, while a block of y is in registers.
+/// oneDNN adds bias and residual, and takes the maximum, while a block of y is in registers. The residual lies where y
+/// comes to lie, or is copied there first: so a block of y is loaded and stored, and nothing else.
 class OneDnnFusedConvolution final : public Kernel, public ReadsOrderedWeights {
  public:
-  OneDnnFusedConvolution(OneDnnCall call, OrderedWeights weights, bool has_residual)
-      : call_(std::move(call)), weights_(std::move(weights)), has_residual_(has_residual) {
+  /// `residual_bytes`: 0 where there is none.
+  OneDnnFusedConvolution(OneDnnCall call, OrderedWeights weights, std::size_t residual_bytes)
+      : call_(std::move(call)), weights_(std::move(weights)), residual_bytes_(residual_bytes) {
     lay_out();
   }
 
   std::string implementation() const override { return "onednn " + call_.implementation(); }
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
   std::size_t library_bytes() const override { return call_.library_bytes() + weights_.library_bytes(); }
+
+  std::vector<InPlace> in_place() const override {
+    return residual_bytes_ > 0 ? std::vector<InPlace>{{3, 0}} : std::vector<InPlace>{};
+  }
 
   std::size_t weights_input() const override { return 1; }
   const OrderedWeights& weights() const override { return weights_; }
@@ -32,12 +41,8 @@ class OneDnnFusedConvolution final : public Kernel, public ReadsOrderedWeights {
     void* scratchpad = workspace_part(arguments.workspace, scratchpad_at_);
     void* place = workspace_part(arguments.workspace, weights_at_);
     const void* weights = weights_.in_order(arguments.inputs[1], place, scratchpad);
-    const void *x = arguments.inputs[0], *b = arguments.inputs[2];
-    if (has_residual_) {
-      call_.launch({x, weights, b, arguments.outputs[0], arguments.inputs[3]}, scratchpad);
-    } else {
-      call_.launch({x, weights, b, arguments.outputs[0]}, scratchpad);
-    }
+    if (residual_bytes_ > 0) copy_bytes(arguments.outputs[0], arguments.inputs[3], residual_bytes_);
+    call_.launch({arguments.inputs[0], weights, arguments.inputs[2], arguments.outputs[0]}, scratchpad);
   }
 
  private:
@@ -49,7 +54,7 @@ class OneDnnFusedConvolution final : public Kernel, public ReadsOrderedWeights {
 
   OneDnnCall call_;
   OrderedWeights weights_;
-  bool has_residual_;
+  std::size_t residual_bytes_;
   WorkspaceLayout workspace_;
   std::size_t weights_at_ = 0, scratchpad_at_ = 0;
 };
@@ -69,12 +74,11 @@ std::unique_ptr<Kernel> by_onednn(const KernelRequest& request) {
   const auto description = describe_forward(problem, onednn, words);
   if (!is_jit(description.impl_info_str())) return nullptr;
   const dnnl::memory::desc weights = description.weights_desc();
-  const OneDnnArgument x{DNNL_ARG_SRC, problem.x}, w{DNNL_ARG_WEIGHTS, weights}, b{DNNL_ARG_BIAS, words.bias},
-      y{DNNL_ARG_DST, problem.y}, residual{DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, problem.y};
-  OneDnnCall call = has_residual ? OneDnnCall(onednn, description, {x, w, b, y, residual})
-                                 : OneDnnCall(onednn, description, {x, w, b, y});
+  OneDnnCall call(
+      onednn, description,
+      {{DNNL_ARG_SRC, problem.x}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_BIAS, words.bias}, {DNNL_ARG_DST, problem.y}});
   return std::make_unique<OneDnnFusedConvolution>(std::move(call), OrderedWeights(onednn, problem.our_weights, weights),
-                                                  has_residual);
+                                                  has_residual ? request.outputs[0].bytes() : 0);
 }
 
 std::unique_ptr<Kernel> in_parts(const KernelRequest& request) {

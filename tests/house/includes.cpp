@@ -30,7 +30,7 @@ const std::map<std::string, std::set<std::string>>& may_include() {
       {"op_case", {"autodiff", "kernels", "device", "graph", "base"}},
       {"schedule", {"kernels", "device", "graph", "base"}},
       {"runtime", {"schedule", "kernels", "comm", "device", "graph", "base"}},
-      {"transform", {"runtime", "schedule", "device", "graph", "data", "base"}},
+      {"transform", {"runtime", "schedule", "kernels", "device", "graph", "data", "base"}},
       {"swap", {"runtime", "schedule", "comm", "device", "graph", "base"}},
       {"fit", {"planning", "swap", "runtime", "schedule", "device", "graph", "data", "base"}},
       {"sections", {"planning", "fit", "swap", "runtime", "schedule", "autodiff", "graph", "base"}},

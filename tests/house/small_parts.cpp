@@ -45,6 +45,7 @@ const Reasons kReasons = {
     {"kernels/communicator_of", "two kinds of kernels that communicate ask for what they do it by"},
     {"kernels/cpu/wide_vectors", "loops of elements, reductions and draws have it in common, and nothing else"},
     {"kernels/cuda/unroll", "kernels with and without products of matrices share it"},
+    {"kernels/packed_weights", "what transforms ask of kernels of the CPU, whose headers know oneDNN"},
     {"kernels/registration", "what register_family alone calls, and no header for users may declare"},
     {"kernels/stored_element", "what kernels of the CPU and of GPUs mean by a tensor that is stored as f32 or bf16"},
     {"planning/ladder", "the budgets of plans without copies and of those with, which know nothing of each other"},

@@ -21,9 +21,9 @@ constexpr double kMostDifference = 1e-5;  // relative, where arithmetic is done 
 
 /// Transforms that leave every bit as it is, as they are written.
 const std::vector<std::string>& exact_transforms() {
-  static const std::vector<std::string> all = {"strip_unused_nodes", "remove_nodes(op=dropout, op=reshape)",
-                                               "fold_constants", "fold_constants(max_bytes=0)",
-                                               "sort_by_execution_order"};
+  static const std::vector<std::string> all = {"strip_unused_nodes",    "remove_nodes(op=dropout, op=reshape)",
+                                               "fold_constants",        "fold_constants(max_bytes=0)",
+                                               "pack_weights(batch=3)", "sort_by_execution_order"};
   return all;
 }
 
