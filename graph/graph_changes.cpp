@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "graph/graph.h"
 #include "graph/nodes/control.h"
+#include "graph/op_def.h"
 
 namespace sectionflow {
 
