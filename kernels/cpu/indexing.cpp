@@ -7,6 +7,7 @@
 #include "device/parallel.h"
 #include "graph/nodes/indexing.h"
 #include "kernels/cpu/combined_rows.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/ranking.h"
 #include "kernels/function_kernel.h"
@@ -29,15 +30,20 @@ struct LoopGathers : LoopRows {
       const Index* indices = static_cast<const Index*>(arguments.inputs[1]);  // [N]
       T* y = static_cast<T*>(arguments.outputs[0]);                           // [N, C]
       const std::int64_t length = table.row_length;
+      const std::size_t row_bytes = static_cast<std::size_t>(length) * sizeof(T);
+      const bool goes_past = PastCaches::pays(static_cast<std::size_t>(count) * row_bytes);
       parallel_for(count, std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, length)),
                    [=](std::int64_t begin, std::int64_t end) {
+                     const PastCaches past;
                      for (std::int64_t n = begin; n < end; ++n) {
                        const auto index = static_cast<std::int64_t>(indices[n]);
                        T* to = y + n * length;
-                       if (index >= 0 && index < table.num_rows) {
-                         std::copy_n(rows + index * length, length, to);
-                       } else {
+                       if (index < 0 || index >= table.num_rows) {
                          std::fill_n(to, length, missing);
+                       } else if (goes_past) {
+                         past.copy(to, rows + index * length, row_bytes);
+                       } else {
+                         std::copy_n(rows + index * length, length, to);
                        }
                      }
                    });
