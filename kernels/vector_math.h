@@ -32,7 +32,7 @@ SF_HOST_DEVICE inline float magnitude(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU);
 }
 
-/// y, which has no sign, with that of x.
+/// y, which has no sign or that of x already, with that of x.
 SF_HOST_DEVICE inline float with_sign_of(float x, float y) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(x) & 0x80000000U) | std::bit_cast<std::uint32_t>(y));
 }
@@ -137,8 +137,8 @@ SF_HOST_DEVICE inline float softplus(float x) {
   return select(x <= 0.0F, 0.0F, x) + (odd * t + even) * e;
 }
 
-/// ln(1 + x) within 4 ULP; -infinity at -1, NaN below. 1 + x = 2^n (1 + f), where f is not computed from the sum, which
-/// is rounded, but as 2^-n x + (2^-n - 1).
+/// ln(1 + x) within 4 ULP; -infinity at -1, NaN below, -0 at -0. 1 + x = 2^n (1 + f), where f is not computed from the
+/// sum, which is rounded, but as 2^-n x + (2^-n - 1).
 SF_HOST_DEVICE inline float log1p(float x) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr std::uint32_t kSqrtHalf = 0x3F3504F3;  // its bits
@@ -148,7 +148,7 @@ SF_HOST_DEVICE inline float log1p(float x) {
   // 2^-128 is no normal number, and none to be missed.
   const float one_less = std::bit_cast<float>(scale > 0 ? scale : 0) - 1.0F;
   const float f = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) - power) + one_less;
-  const float y = log_of(static_cast<float>(static_cast<std::int32_t>(offset) >> 23), f);
+  const float y = with_sign_of(x, log_of(static_cast<float>(static_cast<std::int32_t>(offset) >> 23), f));
   const float of_no_number = select(x == -1.0F, -kInfinity, std::numeric_limits<float>::quiet_NaN());
   return select(x > -1.0F, select(x < kInfinity, y, x), of_no_number);
 }

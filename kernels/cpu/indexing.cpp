@@ -7,6 +7,8 @@
 #include "device/parallel.h"
 #include "graph/nodes/indexing.h"
 #include "kernels/cpu/combined_rows.h"
+#include "kernels/cpu/copies.h"
+#include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/ranking.h"
 #include "kernels/function_kernel.h"
@@ -28,19 +30,32 @@ struct LoopGathers : LoopRows {
       const T* rows = static_cast<const T*>(arguments.inputs[0]);             // [V, C]
       const Index* indices = static_cast<const Index*>(arguments.inputs[1]);  // [N]
       T* y = static_cast<T*>(arguments.outputs[0]);                           // [N, C]
-      const std::int64_t length = table.row_length;
-      parallel_for(count, std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, length)),
-                   [=](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t n = begin; n < end; ++n) {
-                       const auto index = static_cast<std::int64_t>(indices[n]);
-                       T* to = y + n * length;
-                       if (index >= 0 && index < table.num_rows) {
-                         std::copy_n(rows + index * length, length, to);
-                       } else {
-                         std::fill_n(to, length, missing);
-                       }
-                     }
-                   });
+      const std::int64_t length = table.row_length,
+                         grain = std::max<std::int64_t>(1, kParallelGrain / std::max<std::int64_t>(1, length));
+      const std::size_t row_bytes = static_cast<std::size_t>(length) * sizeof(T);
+      const bool goes_past = PastCaches::pays(static_cast<std::size_t>(count) * row_bytes);
+      // Where the next rows lie, indices alone tell.
+      const std::int64_t ahead = 1 + 4 * kBytesAhead / static_cast<std::int64_t>(std::max<std::size_t>(1, row_bytes));
+      const auto row_of = [=](std::int64_t n) {
+        const auto index = static_cast<std::int64_t>(indices[n]);
+        return index >= 0 && index < table.num_rows ? rows + index * length : nullptr;
+      };
+      parallel_for(count, grain, [=](std::int64_t begin, std::int64_t end) {
+        const PastCaches past;
+        for (std::int64_t n = begin; n < end; ++n) {
+          T* to = y + n * length;
+          const T* row = row_of(n);
+          const T* later = goes_past && n + ahead < end ? row_of(n + ahead) : nullptr;
+          if (later != nullptr) ask_for_lines<CacheLevel::second>(later, length);
+          if (row == nullptr) {
+            std::fill_n(to, length, missing);
+          } else if (goes_past) {
+            past.copy(to, row, row_bytes);
+          } else {
+            std::copy_n(row, length, to);
+          }
+        }
+      });
     });
   }
 };

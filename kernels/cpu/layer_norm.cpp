@@ -5,7 +5,6 @@
 #include "device/parallel.h"
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/rows.h"
-#include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/layer_norm.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
@@ -28,11 +27,11 @@ struct RowBlocks {
   std::int64_t num_blocks() const { return (rows + block_rows - 1) / block_rows; }
   /// Bytes of one f32 a channel and block.
   std::size_t partial_bytes() const { return static_cast<std::size_t>(num_blocks() * channels) * sizeof(float); }
-  /// Calls `body(block, first row, end)` for every block, on the compute team, in wide vectors.
+  /// Calls `body(block, first row, end)` for every block, on the compute team, in vectors.
   template <class Body>
   void for_each(const Body& body) const {
     parallel_for(num_blocks(), 1, [&](std::int64_t begin, std::int64_t end) {
-      in_wide_vectors([&] {
+      in_vectors_of_rows(channels, [&] {
         for (std::int64_t block = begin; block < end; ++block) {
           body(block, block * block_rows, std::min(rows, (block + 1) * block_rows));
         }

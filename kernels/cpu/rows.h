@@ -10,14 +10,25 @@
 
 namespace sectionflow {
 
-/// Calls `row(n)` for every n in [0, num_rows), on the compute team, in wide vectors. A row of `length` elements takes
-/// a few exponentials an element: that is what decides how many rows are worth a second thread.
+/// `loop()` over rows of `length` elements: in wide vectors, if such rows fill one.
+template <class Loop>
+void in_vectors_of_rows(std::int64_t length, const Loop& loop) {
+  constexpr std::int64_t kWideVector = 16;
+  if (length >= kWideVector) {
+    in_wide_vectors(loop);
+  } else {
+    loop();
+  }
+}
+
+/// Calls `row(n)` for every n in [0, num_rows), on the compute team, in vectors. A row of `length` elements takes a few
+/// exponentials an element: that is what decides how many rows are worth a second thread.
 template <class Row>
 void for_each_row(std::int64_t num_rows, std::int64_t length, const Row& row) {
   constexpr std::int64_t kElementsAThread = 4096;
   const std::int64_t grain = std::max<std::int64_t>(1, kElementsAThread / std::max<std::int64_t>(1, length));
   parallel_for(num_rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    in_wide_vectors([&] {
+    in_vectors_of_rows(length, [&] {
       for (std::int64_t n = begin; n < end; ++n) row(n);
     });
   });
@@ -38,6 +49,7 @@ float row_max(const T* x, std::int64_t count) {
     }
   }
   for (std::int64_t i = whole; i < count; ++i) lanes[0] = std::max(lanes[0], static_cast<float>(x[i]));
+  if (whole == 0) return lanes[0];
   return *std::max_element(lanes, lanes + kLanes);
 }
 
@@ -58,7 +70,11 @@ double row_sum(std::int64_t count, const Term& term, const Before& before) {
       for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
     }
     for (std::int64_t lane = 0; i + lane < end; ++lane) lanes[lane] += term(i + lane);
-    for (float lane : lanes) total += lane;
+    if (end - first >= kLanes) {
+      for (const float lane : lanes) total += lane;
+    } else {
+      for (std::int64_t lane = 0; lane < end - first; ++lane) total += lanes[lane];  // the others are 0
+    }
   }
   return total;
 }
