@@ -33,7 +33,7 @@ struct StepStatistics {
       const std::int64_t n = row / batch.sizes.steps;
       float largest = 0, log_sum = 0;
       if (row - n * batch.sizes.steps < batch.input_lengths[n]) {
-        const auto of_row = team.exponentials(batch.x + row * rows.length);
+        const auto of_row = team.exponentials(team.row(batch.x, row));
         largest = of_row.shift;
         log_sum = static_cast<float>(std::log(of_row.sum));
       }
@@ -224,12 +224,12 @@ struct CtcSoftmaxSlopes {
       // Lengths that are out of range make NaN of all steps.
       const bool counts = row - n * batch.sizes.steps < batch.input_lengths[n] || slope != slope;
       team.map(
-          dx + row * rows.length,
+          team.row(dx, row),
           [=](std::int64_t, float x_c) {
             if (!counts || slope == 0.0F) return 0.0F;
             return slope * vector_math::exp(formulas::ctc_log_p(x_c, shift, log_sum));
           },
-          batch.x + row * rows.length);
+          team.row(batch.x, row));
     }
   }
 };

@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/host_device.h"
+#include "kernels/cuda/unroll.h"
 #include "kernels/stored_element.h"
 
 namespace sectionflow::gpu {
@@ -25,7 +26,7 @@ SF_HOST_DEVICE auto* aligned(Element* place) {
   return reinterpret_cast<Same*>(place);
 }
 
-/// Neighbouring elements that a thread loads and stores with one instruction.
+/// Neighbouring elements that a thread loads and stores with one instruction, or one for each 16 bytes.
 template <class T, int kWidth>
 struct alignas(sizeof(T) * kWidth) Pack {
   T values[kWidth];
@@ -41,13 +42,21 @@ constexpr int pack_width() {
 template <int kWidth, class T>
 SF_HOST_DEVICE Pack<T, kWidth> load_pack(const T* place) {
   const auto* packs = aligned<Pack<T, kWidth>>(place);
-#if defined(__CUDA_ARCH__)
-  return *packs;
-#else
   Pack<T, kWidth> pack;
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(pack) > sizeof(uint4)) {
+    SF_UNROLL
+    for (std::size_t at = 0; at < sizeof(pack); at += sizeof(uint4)) {
+      const uint4 word = *reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(packs) + at);
+      std::memcpy(reinterpret_cast<char*>(&pack) + at, &word, sizeof(word));
+    }
+  } else {
+    pack = *packs;
+  }
+#else
   std::memcpy(&pack, packs, sizeof(pack));
-  return pack;
 #endif
+  return pack;
 }
 
 #if defined(__CUDACC__)
@@ -64,11 +73,14 @@ template <class T, int kWidth>
 SF_HOST_DEVICE void store_pack(T* place, const Pack<T, kWidth>& pack) {
 #if defined(__CUDA_ARCH__)
   // Said outright: in loops the compiler makes a store for each element of `*packs = pack`.
-  using Word = StoredWord<sizeof(pack)>;
-  static_assert(sizeof(Word) == sizeof(pack));
-  Word word;
-  std::memcpy(&word, &pack, sizeof(pack));
-  __stwb(aligned<Word>(place), word);
+  using Word = StoredWord<sizeof(pack) < 16 ? sizeof(pack) : 16>;
+  static_assert(sizeof(pack) % sizeof(Word) == 0);
+  SF_UNROLL
+  for (std::size_t i = 0; i < sizeof(pack) / sizeof(Word); ++i) {
+    Word word;
+    std::memcpy(&word, reinterpret_cast<const char*>(&pack) + i * sizeof(Word), sizeof(Word));
+    __stwb(aligned<Word>(place) + i, word);
+  }
 #else
   std::memcpy(aligned<Pack<T, kWidth>>(place), &pack, sizeof(pack));
 #endif

@@ -28,7 +28,7 @@ struct Normalize {
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     gpu::RowTeam<Thread> team(thread, rows);
     for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
-      const T* of_row = x + row * rows.length;
+      const auto of_row = team.row(x, row);
       const Statistics statistics =
           has_statistics ? Statistics{centred ? mean[row] : 0.0F, rstd[row]} : statistics_of(team, of_row);
       if (!has_statistics && team.lane() == 0) {
@@ -39,9 +39,9 @@ struct Normalize {
         return formulas::layer_normalized(x_c, statistics.mean, statistics.rstd, scale_c, shift_c);
       };
       if constexpr (centred) {
-        team.map(y + row * rows.length, normalized, of_row, scale, shift);
+        team.map(team.row(y, row), normalized, of_row, scale, shift);
       } else {
-        team.map(y + row * rows.length, normalized, of_row, scale);
+        team.map(team.row(y, row), normalized, of_row, scale);
       }
     }
   }
@@ -51,8 +51,8 @@ struct Normalize {
     float mean, rstd;
   };
   /// Two passes over a row, which is then in cache: E[x^2] - E[x]^2 cancels badly for rows with a large mean.
-  template <class Team>
-  SF_HOST_DEVICE Statistics statistics_of(Team& team, const T* of_row) const {
+  template <class Team, class Row>
+  SF_HOST_DEVICE Statistics statistics_of(Team& team, const Row& of_row) const {
     const auto count = static_cast<double>(rows.length);
     float m = 0;
     if constexpr (centred) {
@@ -77,7 +77,7 @@ struct InputGradient {
     const auto count = static_cast<double>(rows.length);
     for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
       const formulas::LayerNormGradient at{centred ? mean[row] : 0.0F, rstd[row]};
-      const T *dys = dy + row * rows.length, *xs = x + row * rows.length;
+      const auto dys = team.row(dy, row), xs = team.row(x, row);
       const auto gn = [=](std::int64_t, float dy_c, float scale_c, float x_c) { return at.gn(dy_c, scale_c, x_c); };
       float g_mean = 0;
       if constexpr (centred) {
@@ -86,7 +86,7 @@ struct InputGradient {
       }
       const auto gn_mean = static_cast<float>(team.sum(gn, dys, scale, xs) / count);
       team.map(
-          dx + row * rows.length,
+          team.row(dx, row),
           [=](std::int64_t, float dy_c, float scale_c, float x_c) {
             return at.dx(dy_c, scale_c, x_c, g_mean, gn_mean);
           },

@@ -26,15 +26,14 @@ struct Softmax {
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     gpu::RowTeam<Thread> team(thread, rows);
     for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
-      const T* row = x + n * rows.length;
-      T* result = y + n * rows.length;
+      const auto row = team.row(x, n);
       const auto of_row = team.exponentials(row);
       const float shift = of_row.shift;
       const float scale = static_cast<float>(1.0 / of_row.sum), log_sum = static_cast<float>(std::log(of_row.sum));
       const auto value = [=](std::int64_t, float x_c) {
         return kLog ? (x_c - shift) - log_sum : vector_math::exp(x_c - shift) * scale;
       };
-      team.map(result, value, row);
+      team.map(team.row(y, n), value, row);
     }
   }
 };
@@ -50,14 +49,13 @@ struct SoftmaxGrad {
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     gpu::RowTeam<Thread> team(thread, rows);
     for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
-      const T *slope = dy + n * rows.length, *row = y + n * rows.length;
-      T* result = dx + n * rows.length;
+      const auto slope = team.row(dy, n), row = team.row(y, n);
       const auto term = [](std::int64_t, float dy_c, float y_c) { return kLog ? dy_c : dy_c * y_c; };
       const auto sum = static_cast<float>(team.sum(term, slope, row));
       const auto value = [=](std::int64_t, float dy_c, float y_c) {
         return kLog ? dy_c - vector_math::exp(y_c) * sum : y_c * (dy_c - sum);
       };
-      team.map(result, value, slope, row);
+      team.map(team.row(dx, n), value, slope, row);
     }
   }
 };
@@ -135,7 +133,7 @@ struct CrossEntropy {
   SF_HOST_DEVICE void operator()(Thread& thread) const {
     gpu::RowTeam<Thread> team(thread, rows);
     for (std::int64_t n = team.first_row(); n < rows.count; n += team.row_step()) {
-      const T* x = logits + n * rows.length;
+      const auto x = team.row(logits, n);
       const EntropyRow row =
           has_statistics ? EntropyRow{statistics[2 * n], statistics[2 * n + 1]} : statistics_of(team, x);
       const float value = loss_of(team, x, row, n);
@@ -148,19 +146,19 @@ struct CrossEntropy {
   }
 
  private:
-  template <class Team>
-  SF_HOST_DEVICE EntropyRow statistics_of(Team& team, const T* x) const {
+  template <class Team, class Row>
+  SF_HOST_DEVICE EntropyRow statistics_of(Team& team, const Row& x) const {
     const auto [shift, sum] = team.exponentials(x);
     return {shift, static_cast<float>(std::log(sum))};
   }
 
-  template <class Team>
-  SF_HOST_DEVICE float loss_of(Team& team, const T* x, EntropyRow row, std::int64_t n) const {
+  template <class Team, class Row>
+  SF_HOST_DEVICE float loss_of(Team& team, const Row& x, EntropyRow row, std::int64_t n) const {
     const auto counts = targets.counts;
     if constexpr (Targets<Label, kHasWeights>::kIsClass) {
       if (!targets.is_valid(n)) return std::numeric_limits<float>::quiet_NaN();
       const float q = targets.at_label(n);
-      double expected = weighted(q, x[targets.labels[n]] - row.shift);
+      double expected = weighted(q, x.begin[targets.labels[n]] - row.shift);
       if (counts.spread > 0)
         expected += counts.spread *
                     team.sum([=](std::int64_t c, float x_c) { return weighted(counts.weight(c), x_c - row.shift); }, x);
@@ -195,8 +193,8 @@ struct CrossEntropyGrad {
  private:
   template <class Team>
   SF_HOST_DEVICE void run(Team& team, EntropyRow row, std::int64_t n) const {
-    const T* x = logits + n * rows.length;
-    T* result = dx + n * rows.length;
+    const auto x = team.row(logits, n);
+    const auto result = team.row(dx, n);
     const float slope = dloss[n];
     const float reciprocal = static_cast<float>(std::exp(-static_cast<double>(row.log_sum)));
     const auto counts = targets.counts;

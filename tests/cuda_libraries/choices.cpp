@@ -70,6 +70,30 @@ TEST_F(LibraryChoices, AreMadeOnceWhateverTheLibraryWouldSayLater) {
   }
 }
 
+TEST_F(LibraryChoices, OfFiltersGradientsInF32MayBeOurOwnKernelWhereThatIsFaster) {
+  const Value of_input = conv2d_backward_input(tensor({1, 5, 5, 4}), tensor({3, 3, 2, 4}), tensor({1, 5, 5, 2}), {});
+  const auto use_timed = [&](double seconds_of_own) {
+    use({.seconds = {1}, .seconds_of_own = seconds_of_own});
+    autotune();
+  };
+  use_timed(2);
+  EXPECT_TRUE(is_taken(of_filter_));
+  use_timed(0.1);
+  EXPECT_FALSE(is_taken(of_filter_));
+  const AlgorithmChoices choices = cuda_.choices().known();
+  EXPECT_TRUE(is_taken(of_input) && is_taken(product_)) << "others have no rival";
+  // It stays so for a process that times nothing, and knows what this one has chosen.
+  fake_libraries().seconds_of_own = 100;
+  start_with(choices);
+  EXPECT_FALSE(is_taken(of_filter_));
+  forget_choices();
+  EXPECT_TRUE(is_taken(of_filter_)) << "by its guess";
+  // Tensor cores have none either.
+  use_timed(0.1);
+  fake_libraries().allow_tf32 = true;
+  EXPECT_TRUE(is_taken(of_filter_));
+}
+
 TEST_F(LibraryChoices, AreTheSameOnEveryDeviceThatSharesThem) {
   use({.seconds = {1, 1}});
   const auto store = std::make_shared<ChoiceStore>();

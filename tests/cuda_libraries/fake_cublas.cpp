@@ -117,7 +117,8 @@ struct Matrix {
 };
 
 template <class T>
-void multiply(const Matrix& a, const Matrix& b, const Matrix& d, const void* left, const void* right, void* result) {
+void multiply(const Matrix& a, const Matrix& b, const Matrix& d, const void* left, const void* right, float share,
+              void* result) {
   const T *of_a = static_cast<const T*>(left), *of_b = static_cast<const T*>(right);
   ASSERT_EQ(a.read_rows(), d.rows);
   ASSERT_EQ(b.read_columns(), d.columns);
@@ -126,11 +127,12 @@ void multiply(const Matrix& a, const Matrix& b, const Matrix& d, const void* lef
   for (std::int64_t n = 0; n < d.batch; ++n) {
     for (std::int64_t row = 0; row < d.rows; ++row) {
       for (std::int64_t column = 0; column < d.columns; ++column) {
-        float sum = 0;
+        T& element = static_cast<T*>(result)[d.place(n, row, column)];
+        float sum = share == 0 ? 0 : static_cast<float>(element);
         for (std::int64_t k = 0; k < a.read_columns(); ++k) {
           sum += of_a[a.place(n, row, k)] * of_b[b.place(n, k, column)];
         }
-        static_cast<T*>(result)[d.place(n, row, column)] = T(sum);
+        element = T(sum);
       }
     }
   }
@@ -242,14 +244,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   EXPECT_EQ(rounds, fake_libraries().allow_tf32 && !result.is_bf16);
   const int number = rounds ? 0 : static_cast<int>(algorithm->data[0] - kExact);
   if (refuses(number)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  check_execution(number, alpha, beta, workspace, workspace_bytes);
+  const float share = *static_cast<const float*>(beta), none = 0;
+  EXPECT_TRUE(share == 0 || share == 1);
+  check_execution(number, alpha, &none, workspace, workspace_bytes);
   const auto reads = [product](cublasLtMatrixLayout_t layout, cublasLtMatmulDescAttributes_t name) {
     return Matrix(layout, attribute<std::int32_t>(product, name) == CUBLAS_OP_T);
   };
   const Matrix first = reads(a_layout, CUBLASLT_MATMUL_DESC_TRANSA),
                second = reads(b_layout, CUBLASLT_MATMUL_DESC_TRANSB);
   EXPECT_TRUE(first.is_bf16 == result.is_bf16 && second.is_bf16 == result.is_bf16);
-  (result.is_bf16 ? multiply<sectionflow::BFloat16> : multiply<float>)(first, second, result, a, b, d);
+  (result.is_bf16 ? multiply<sectionflow::BFloat16> : multiply<float>)(first, second, result, a, b, share, d);
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -4,8 +4,13 @@
 #include <cudnn.h>
 
 #include <cstddef>
+#include <cstring>
+#include <functional>
 #include <set>
 #include <vector>
+
+#include "kernels/cuda/launch.h"
+#include "tests/support/gpu_blocks.h"
 
 /// cuBLASLt and cuDNN without a GPU. Descriptors are the libraries' own, which need none; the calls that choose an
 /// algorithm or compute stand in this program in place of the libraries' own, ask the descriptors what they say, and
@@ -35,12 +40,27 @@ struct FakeLibraries {
   int questions = 0;                      ///< how often a library was asked what it offers
   int latest = -1;                        ///< the sound algorithm that was executed last
   double clock = 0;                       ///< seconds of all executions
+  double seconds_of_own = 100;            ///< how long a launch of our own takes
   std::size_t free_memory = 1 << 20;      ///< of the GPU
   std::size_t allocated_memory = 0;       ///< now
   std::size_t peak_allocated_memory = 0;
 };
 /// The libraries of the running test; their workspace may be written.
 FakeLibraries& fake_libraries();
+/// A queue whose work is done at once, and takes its time on the fake clock.
+class DirectQueue final : public gpu::HostQueue {
+ public:
+  void enqueue_each(std::int64_t count, std::function<void(std::int64_t)> body) override {
+    fake_libraries().clock += fake_libraries().seconds_of_own;
+    for (std::int64_t i = 0; i < count; ++i) body(i);
+  }
+  void enqueue_blocks(const gpu::LaunchShape& shape, std::function<void(gpu::HostThread&)> body) override {
+    fake_libraries().clock += fake_libraries().seconds_of_own;
+    emulate_blocks(shape, body, 5);
+  }
+  void enqueue_host(std::function<void()> work) override { work(); }
+  void enqueue_copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+};
 /// How many handles this process has of each.
 int num_cublas_handles();
 int num_cudnn_handles();

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -16,28 +17,15 @@
 #include "device/cpu_device.h"
 #include "device/cuda/cuda_device.h"
 #include "graph/nodes/convolution.h"
+#include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/convolution.h"
 #include "graph/ops/matmul.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/library/library_kernels.h"
 #include "tests/cuda_libraries/fake_libraries.h"
-#include "tests/support/gpu_blocks.h"
 
 namespace sectionflow::testing_support {
-
-/// A queue whose work is done at once.
-class DirectQueue final : public gpu::HostQueue {
- public:
-  void enqueue_each(std::int64_t count, std::function<void(std::int64_t)> body) override {
-    for (std::int64_t i = 0; i < count; ++i) body(i);
-  }
-  void enqueue_blocks(const gpu::LaunchShape& shape, std::function<void(gpu::HostThread&)> body) override {
-    emulate_blocks(shape, body, 5);
-  }
-  void enqueue_host(std::function<void()> work) override { work(); }
-  void enqueue_copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
-};
 
 /// Bytes as buffers lie, full of garbage.
 class Buffer {
@@ -98,6 +86,8 @@ class LibraryCase : public testing::Test {
       return buffers.back()->data();
     };
     std::vector<const void*> inputs;
+    const std::vector<std::optional<bool>> booleans(content.size());
+    const std::vector<InputUse> uses = y.node().op().input_uses(content.size(), booleans);
     for (const std::vector<float>& numbers : content) {
       void* place = buffer(numbers.size() * sizeof(float));
       if (y.dtype() == Dtype::bf16) {
@@ -106,8 +96,8 @@ class LibraryCase : public testing::Test {
       } else {
         std::memcpy(place, numbers.data(), numbers.size() * sizeof(float));
       }
-      // The third input of gradients is there for its shape.
-      inputs.push_back(inputs.size() == 2 ? nullptr : place);
+      const bool is_read = uses[inputs.size()] == InputUse::data;
+      inputs.push_back(is_read ? place : nullptr);
     }
     const std::size_t bytes = y.node().output_types()[0].bytes();
     std::array<void*, 1> outputs = {buffer(bytes)};

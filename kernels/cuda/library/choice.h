@@ -27,7 +27,8 @@ std::string text_of_words(std::span<const std::uint64_t> words);
 /// The numbers of such a text. Throws: InternalError for another text: who asks has written it.
 void read_words(const std::string& text, std::span<std::uint64_t> words);
 
-/// The choice of a problem for which a library offers nothing that we take: it is left to the kernels behind it.
+/// The choice of a problem for which a library offers nothing that we take, or nothing as fast as the kernel behind it:
+/// it is left to that.
 inline constexpr const char* kNoAlgorithm = "none";
 
 /// Why algorithms that a library offers are not taken, each with its number.
@@ -78,23 +79,26 @@ inline constexpr std::size_t kMostTimed = 10;
 ///   std::vector<Candidate> candidates(LeftOut&)     those that we take, best first by the library's guess
 ///   static Words<n> words(Candidate), static Candidate from(Words<n>)
 ///   bool launch(Candidate, KernelArguments)         false when the library refuses it
+/// `own`: the kernel behind the library's, where it may be the faster one, so that it is timed as well; or null.
 template <class Library>
 class LibraryChooser final : public AlgorithmChooser {
  public:
-  LibraryChooser(const KernelRequest& request, const std::string& problem, Library& library)
-      : request_(request), problem_(problem), library_(library) {}
+  LibraryChooser(const KernelRequest& request, const std::string& problem, Library& library, Kernel* own)
+      : request_(request), problem_(problem), library_(library), own_(own) {}
 
   bool offers(const std::string& algorithm) override {
     ask();
-    if (candidates_.empty()) return algorithm == kNoAlgorithm;
+    if (algorithm == kNoAlgorithm) return candidates_.empty() || own_ != nullptr;
     std::size_t number = 0;
     while (number < candidates_.size() && text(number) != algorithm) ++number;
     return number < candidates_.size() && may_run(number);
   }
   std::string choose() override {
     ask();
-    const bool is_timed = request_.device.choices().autotune() && candidates_.size() > 1;
-    std::optional<std::size_t> chosen = is_timed ? fastest() : std::nullopt;
+    const std::size_t num_timed = std::min(candidates_.size(), kMostTimed);
+    const bool is_timed = request_.device.choices().autotune() && num_timed > (own_ != nullptr ? 0U : 1U);
+    std::optional<std::size_t> chosen = is_timed ? fastest(num_timed) : std::nullopt;
+    if (chosen == num_timed && is_timed) return kNoAlgorithm;  // our own
     for (std::size_t i = 0; !chosen && i < candidates_.size(); ++i) {
       if (may_follow(i)) chosen = i;
     }
@@ -112,8 +116,19 @@ class LibraryChooser final : public AlgorithmChooser {
   }
   std::string text(std::size_t number) const { return text_of_words(Library::words(candidates_[number])); }
 
-  std::optional<std::size_t> fastest() {
-    return fastest_of(request_.device, trial_of(0, std::min(candidates_.size(), kMostTimed)));
+  /// The number of one of the first candidates, or `count` for our own kernel.
+  std::optional<std::size_t> fastest(std::size_t count) {
+    Trial trial = trial_of(0, count);
+    if (own_ != nullptr) {
+      trial.num_algorithms = count + 1;
+      trial.workspace_bytes = std::max(trial.workspace_bytes, own_->workspace_bytes());
+      trial.launch = [this, count, of_library = trial.launch](std::size_t number, const KernelArguments& arguments) {
+        if (number < count) return of_library(number, arguments);
+        own_->launch(arguments);
+        return true;
+      };
+    }
+    return fastest_of(request_.device, trial);
   }
   /// Whether it may stand in for those before it: plans that were made where nothing could be tried have the first
   /// one's workspace, and no plan is to have more.
@@ -151,6 +166,7 @@ class LibraryChooser final : public AlgorithmChooser {
   const KernelRequest& request_;
   const std::string& problem_;
   Library& library_;
+  Kernel* own_;
   std::vector<typename Library::Candidate> candidates_;
   LeftOut left_out_;
   bool asked_ = false;
@@ -164,11 +180,12 @@ typename Library::Candidate candidate_of(const std::string& text) {
   return Library::from(words);
 }
 
-/// The algorithm of the request's device for `problem`; nothing where the library has none that we take.
+/// The algorithm of the request's device for `problem`; nothing where the library has none that we take, or `own` has
+/// been timed as the faster one.
 template <class Library>
 std::optional<typename Library::Candidate> choose_algorithm(const KernelRequest& request, const std::string& problem,
-                                                            Library& library) {
-  LibraryChooser<Library> chooser(request, problem, library);
+                                                            Library& library, Kernel* own = nullptr) {
+  LibraryChooser<Library> chooser(request, problem, library, own);
   const std::string chosen = request.device.choices().algorithm_for(problem, chooser);
   if (chosen == kNoAlgorithm) return std::nullopt;
   return candidate_of<Library>(chosen);

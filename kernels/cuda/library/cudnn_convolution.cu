@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 #include "device/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/library/choice.h"
 #include "kernels/cuda/library/convolution_numbers.h"
 #include "kernels/cuda/library/cudnn_directions.h"
@@ -264,6 +265,19 @@ std::size_t most_workspace(const KernelRequest& request) {
   return operands + operands / 4;
 }
 
+/// Our own kernel where it may be the faster one: of filters' gradients in f32 the library has a single algorithm that
+/// sums in order, which for few channels is slow. Null elsewhere.
+template <class Direction>
+std::unique_ptr<Kernel> rival_of(const KernelRequest& request, const Arithmetic& arithmetic) {
+  if (!Direction::kWritesFilter || arithmetic.has_kinds()) return nullptr;
+  static const KernelRegistry own = [] {
+    KernelRegistry registry;
+    add_convolution_cuda_kernels(registry);
+    return registry;
+  }();
+  return own.make(request);
+}
+
 template <class Direction>
 std::unique_ptr<Kernel> make_evenly_padded(const KernelRequest& request, const ConvolutionGeometry& geometry) {
   const auto numbers = gpu::convolution_numbers(geometry);
@@ -277,7 +291,8 @@ std::unique_ptr<Kernel> make_evenly_padded(const KernelRequest& request, const C
   const std::size_t most = most_workspace(request);
   CudnnConvolution<Direction> convolution(device, std::move(descriptors), arithmetic, most);
   std::string problem = problem_of(Direction::kName, *numbers, arithmetic, most, device);
-  const auto choice = gpu::choose_algorithm(request, problem, convolution);
+  const auto own = rival_of<Direction>(request, arithmetic);
+  const auto choice = gpu::choose_algorithm(request, problem, convolution, own.get());
   if (!choice) return nullptr;
   return std::make_unique<CudnnKernel<Direction>>(
       gpu::RunnableAlgorithm<CudnnConvolution<Direction>>(std::move(problem), std::move(convolution), *choice),

@@ -38,11 +38,14 @@ inline MatmulProblem pointwise_backward_filter(const ConvolutionGeometry& g) {
   return {.rows = g.channels, .inner = num_pixels(g), .columns = g.filters, .transpose_a = true};
 }
 
-/// A matrix that lies column by column, densely: its leading dimension is `rows`.
+/// A matrix that lies column by column.
 struct ColumnMatrix {
   std::int64_t rows = 0, columns = 0;
   bool transposed = false;  ///< whether the product reads it the other way round
+  std::int64_t pitch = 0;   ///< from one column to the next; 0: they lie densely
 
+  std::int64_t leading_dimension() const { return pitch == 0 ? rows : pitch; }
+  /// REQUIRES: they lie densely.
   std::int64_t num_elements() const { return rows * columns; }
 };
 

@@ -17,6 +17,13 @@ namespace sectionflow {
 /// factors may be rounded to TF32 is CudaDevice::allow_tf32.
 void add_library_kernels(KernelRegistry& registry);
 
+namespace gpu {
+struct PaddingRule;
+}
+/// The kernel of cuBLASLt for a node "matmul", "add_matmul" or "matmul_over_rows"; `rule` says which rows are copied to
+/// begin well (padded_product.h). Null where the library has none that we take.
+std::unique_ptr<Kernel> make_cublas_product(const KernelRequest& request, const gpu::PaddingRule& rule);
+
 /// Matrix products, and convolutions that are matrix products as they lie.
 void add_cublas_kernels(KernelRegistry& registry);
 #if defined(SF_HAS_CUDNN)

@@ -65,7 +65,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   }
   DeviceQueues* queues() override { return this; }
 
-  void* native(Queue) override { return this; }
+  void* native(Queue) override { return static_cast<gpu::HostQueue*>(&queue_); }
   const RandomState* random_state() const override { return nullptr; }
   void set_random_state(const RandomState&) override {}
   std::unique_ptr<DeviceEvent> make_event() override { return std::make_unique<Event>(); }
@@ -106,6 +106,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   cudaStream_t stream() { return reinterpret_cast<cudaStream_t>(this); }
 
   LibraryHandles& libraries_;
+  testing_support::DirectQueue queue_;
   bool allow_tf32_ = false;
   std::string cublas_problem_ = "cublaslt 1 on a fake GPU: ", cudnn_problem_ = "cudnn 1 on a fake GPU: ";
 };
