@@ -5,6 +5,7 @@
 #include <map>
 #include <variant>
 
+#include "autodiff/gradient_buckets.h"
 #include "autodiff/optimizer_updates.h"
 #include "autodiff/parameter_groups.h"
 #include "base/error.h"
@@ -22,6 +23,13 @@ constexpr const char* kCall = "training_updates";
 
 using Pairs = std::vector<GradientAndVariable>;
 
+bool has_shards(const Graph& graph) {
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    if (gives_variable(graph.node(id))) return true;
+  }
+  return false;
+}
+
 void check_options_of(const UpdateOptions& options, const Graph& graph) {
   SF_CHECK_CODE(options.micro_batches >= 1, ArgumentError, ErrorCode::micro_batches, kCall, ": micro_batches is ",
                 options.micro_batches, "; wanted 1 or more", hint("1 applies the gradients of each run as they are"));
@@ -36,6 +44,13 @@ void check_options_of(const UpdateOptions& options, const Graph& graph) {
   const int known = has_updates ? ranks_of(graph) : options.ranks;
   SF_CHECK_CODE(known == options.ranks, ArgumentError, ErrorCode::ranks, kCall, ": ranks is ", options.ranks,
                 ", and the graph has updates of ", known, hint("all updates of a graph are of as many ranks"));
+  if (has_updates && options.ranks > 1) {
+    const bool wanted = options.distribution == VariableDistribution::sharded, known_shards = has_shards(graph);
+    const auto name_of = [](bool sharded) { return sharded ? "sharded" : "replicated"; };
+    SF_CHECK_CODE(wanted == known_shards, ArgumentError, ErrorCode::ranks, kCall, ": distribution is ", name_of(wanted),
+                  ", and the graph has updates of variables that are ", name_of(known_shards),
+                  hint("all updates of a graph are of one distribution"));
+  }
   if (options.clip_norm) check_max_norm(*options.clip_norm, kCall);
   if (options.average) check_options(*options.average, text_of(kCall, ": average"));
   if (!options.global_step) return;
@@ -107,10 +122,33 @@ class UpdateBuilder {
 
   /// Turns gradients of a rank into those of all.
   void reduce(Pairs& gradients) {
+    sum_over_ranks(gradients, {}, {});
     for (auto& [gradient, variable] : gradients) {
       const auto group = graph_.enter_group(variable.node().group());
-      const int ranks = options_.ranks;
-      gradient = (is_sharded() ? reduced_shard(gradient, ranks) : all_reduced(gradient, ranks)) * part();
+      gradient = gradient * part();
+    }
+  }
+
+  /// Turns gradients of a rank into the sums of all, behind what is in the slots: one for each gradient, or none.
+  void sum_over_ranks(Pairs& gradients, const std::vector<Value>& before, Value micro_batch) {
+    const int ranks = options_.ranks;
+    for (std::size_t i = 0; is_sharded() && i < gradients.size(); ++i) {
+      auto& [gradient, variable] = gradients[i];
+      const auto group = graph_.enter_group(variable.node().group());
+      gradient =
+          before.empty() ? reduced_shard(gradient, ranks) : reduced_shard(before[i], gradient, micro_batch, ranks);
+    }
+    if (is_sharded()) return;
+    for (const std::vector<std::size_t>& bucket : gradient_buckets(gradients)) {
+      const auto group = graph_.enter_group(gradients[bucket.front()].variable.node().group());
+      std::vector<Value> xs, starts;
+      for (const std::size_t i : bucket) {
+        xs.push_back(gradients[i].gradient);
+        if (!before.empty()) starts.push_back(before[i]);
+      }
+      const std::vector<Value> sums =
+          before.empty() ? all_reduced(xs, ranks) : all_reduced(std::move(starts), xs, micro_batch, ranks);
+      for (std::size_t k = 0; k < bucket.size(); ++k) gradients[bucket[k]].gradient = sums[k];
     }
   }
 
@@ -135,15 +173,19 @@ class UpdateBuilder {
     const Value index = new_counter(graph_, "micro_batch");
     const Value applies = placeholder(graph_, "last_micro_batch", {}, Dtype::boolean);
     const Value last = whole(graph_, options_.micro_batches - 1, "last_of_update");
-    for (auto& [gradient, variable] : gradients) {
+    std::vector<Value> before;
+    for (const auto& [gradient, variable] : gradients) {
       const auto group = graph_.enter_group(variable.node().group());
-      const Value before = new_slot(held(variable), "gradient_sum");
-      const Value sum = is_sharded()         ? reduced_shard(before, gradient, index, options_.ranks)
-                        : options_.ranks > 1 ? all_reduced(before, gradient, index, options_.ranks)
-                                             : accumulated(before, gradient, index);
+      before.push_back(new_slot(held(variable), "gradient_sum"));
+    }
+    if (options_.ranks > 1) sum_over_ranks(gradients, before, index);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      auto& [gradient, variable] = gradients[i];
+      const auto group = graph_.enter_group(variable.node().group());
+      if (options_.ranks == 1) gradient = accumulated(before[i], gradient, index);
       // Of no use in the last micro-batch; to leave it out there would take another flag.
-      add_accumulation(assign(before, sum));
-      gradient = sum * part();
+      add_accumulation(assign(before[i], gradient));
+      gradient = gradient * part();
     }
     const Value next = index + whole(graph_, 1, "one_micro_batch");
     add_accumulation(assign(index, select(equal(index, last), whole(graph_, 0, "first_of_update"), next)));

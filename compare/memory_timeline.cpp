@@ -106,11 +106,10 @@ Bar copy_bar(const Program& program, const Graph& graph, const Step& step, const
 }
 
 Bar communication_bar(const Program& program, const Graph& graph, const Step& step, const TimeSpan& span) {
-  return {.start = span.start,
-          .end = span.end,
-          .name = graph.node(step.node).name(),
-          .bytes = operand_bytes(program.schedule, step.outputs[0]),
-          .communicates = true};
+  std::size_t bytes = 0;
+  for (const Operand& output : step.outputs) bytes += operand_bytes(program.schedule, output);
+  return {
+      .start = span.start, .end = span.end, .name = graph.node(step.node).name(), .bytes = bytes, .communicates = true};
 }
 
 /// Stretches of one pass in the compute lane without a long pause, and all copies and communications.

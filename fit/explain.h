@@ -14,7 +14,7 @@ namespace SF_API sectionflow {
 
 /// What becomes of a tensor between the operation that makes it and its last reader.
 enum class Fate {
-  scratch,         ///< a kernel's workspace: there for one step
+  scratch,         ///< a kernel's workspace: there for one step; that of sums over ranks, for all of these
   passing,         ///< read at once, then dropped
   in_parts,        ///< never there as a whole: one part after the other is
   kept,            ///< stays in device memory until somebody reads it later

@@ -191,7 +191,10 @@ class Explainer {
   TensorFacts facts_of(const std::vector<int>& on_device, const Value& value, const ExplainedTensor& tensor) {
     TensorFacts facts;
     facts.is_scratch = !value.valid();
-    if (facts.is_scratch) return facts;
+    if (facts.is_scratch) {
+      facts.is_of_ranks = is_scratch_of_ranks(buffer(on_device.front()));
+      return facts;
+    }
     const Node& node = value.node();
     facts.has_host_home = is_variable(value);
     if (!on_device.empty() && buffer(on_device.front()).parts > 1) {
@@ -257,7 +260,8 @@ class Explainer {
       if (bytes == 0) continue;
       live += bytes;
       const bool is_scratch = !part.value.valid();
-      peak.parts.push_back({.name = is_scratch ? graph_.graph().node(step(peak_step_).node).name() : part.value.name(),
+      const NodeId node = is_scratch ? step(is_scratch_of_ranks(part) ? part.life.first : peak_step_).node : NodeId{};
+      peak.parts.push_back({.name = is_scratch ? graph_.graph().node(node).name() : part.value.name(),
                             .type = is_scratch ? "scratch" : type_text(part, graph_),
                             .bytes = bytes,
                             .why = why_live(i)});
@@ -268,7 +272,9 @@ class Explainer {
   }
 
   std::string why_live(int index) const {
-    if (!buffer(index).value.valid()) return "the step's scratch";
+    if (!buffer(index).value.valid()) {
+      return is_scratch_of_ranks(buffer(index)) ? "scratch of all that ranks have in common" : "the step's scratch";
+    }
     const std::vector<StepIndex>& touched = touches_.steps[as_index(index)];
     const auto next = std::ranges::lower_bound(touched, peak_step_);
     if (next != touched.end() && *next == peak_step_)

@@ -70,7 +70,8 @@ Fate fate_of(const TensorFacts& facts, const ExplainedTensor& tensor) {
 std::string reason_of(const TensorFacts& facts, const ExplainedTensor& tensor) {
   switch (tensor.fate) {
     case Fate::scratch:
-      return "workspace of a kernel, there for one step at a time";
+      return facts.is_of_ranks ? "workspace of all that ranks have in common, there for all of it"
+                               : "workspace of a kernel, there for one step at a time";
     case Fate::passing:
       return "read at once and dropped";
     case Fate::in_parts:

@@ -13,6 +13,7 @@ namespace sectionflow {
 /// What a tensor's fate and its reason are made of.
 struct TensorFacts {
   bool is_scratch = false;
+  bool is_of_ranks = false;     ///< scratch of all that communicates
   bool has_host_home = false;   ///< a variable that is copied in where it is used
   bool may_be_again = false;    ///< its operation may be executed again, or it is fed
   double again_seconds = 0;     ///< what that operation takes

@@ -111,6 +111,16 @@ void ListProblem::add_operations(const Draft& draft, const std::vector<ListUnit>
     for (int u = maker[at(buffer)] + 1; u <= last_reader[at(buffer)]; ++u)
       problem_.operations[at(u)].workspace += storage_bytes(storage_of(buffer));
   }
+  for (const Buffer& buffer : buffers) {
+    if (!is_scratch_of_ranks(buffer)) continue;
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      const auto& executions = units[u].executions;
+      const bool is_there = std::any_of(executions.begin(), executions.end(), [&](const ListUnit::Execution& each) {
+        return buffer.life.overlaps({each.step, each.step});
+      });
+      if (is_there) problem_.operations[u].workspace += static_cast<std::int64_t>(round_up(buffer.bytes));
+    }
+  }
 }
 
 /// An output has another name at the unit's end where a later execution writes over it.

@@ -118,7 +118,7 @@ class UnitWriter {
       if (is_variables(input)) unit.reads.push_back(variable_of(input));
     }
     for (const Operand& changed : step.updated) unit.changes.push_back(variable_of(changed));
-    if (step.workspace.kind == Operand::Kind::buffer)
+    if (step.workspace.kind == Operand::Kind::buffer && !is_scratch_of_ranks(buffers()[at(step.workspace.index)]))
       execution.workspace = static_cast<std::int64_t>(round_up(buffers()[at(step.workspace.index)].bytes));
     for (const Operand& output : step.outputs) {
       if (!is_planned(output)) continue;

@@ -25,7 +25,7 @@ struct ListUnit {
     StepIndex step = 0;                           // of the draft
     std::vector<int> inputs, outputs;             // buffers, each once
     std::vector<planning::Overwrite> overwrites;  // buffers of equal bytes
-    std::int64_t workspace = 0;
+    std::int64_t workspace = 0;                   // but for what steps have in turn
   };
   std::vector<int> instructions;
   std::vector<Execution> executions;

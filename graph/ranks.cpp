@@ -52,6 +52,18 @@ int ranks_of(const Graph& graph) {
   return static_cast<int>(ranks);
 }
 
+Exchange exchange_of(const Node& node) {
+  const auto* const options = std::any_cast<RanksOptions>(&node.any_options());
+  if (options == nullptr) return Exchange::gather;
+  // What is summed stands behind the accumulators.
+  const std::size_t outputs = node.output_types().size(), inputs = node.inputs().size();
+  const Shape &x = node.inputs()[inputs > outputs ? outputs : 0].shape(), &y = node.output_types()[0].shape;
+  if (x == y) return Exchange::sum;
+  std::vector<std::int64_t> rows = x.dims();
+  rows.insert(rows.begin(), options->ranks);
+  return y == Shape(rows) ? Exchange::gather : Exchange::shards_of_sum;
+}
+
 Operation moving_average_of_ranks(Operation update, int ranks) {
   const Node& node = update.node();
   const MovingAverageOptions* const options = moving_average(node);

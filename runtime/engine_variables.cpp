@@ -73,6 +73,9 @@ std::byte* Engine::variable_bytes(Value variable, const char* call) {
   meet_graph();
   SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
            variable.valid() ? variable.name() : "", "': wanted a variable of this session's graph");
+  SF_CHECK_CODE(!torn_, ArgumentError, ErrorCode::torn_session, call, " of '", variable.name(),
+                "': a failure after the first update left this session's variables half updated",
+                hint("call session.initialize()"));
   const Value held = held_as(variable);
   const auto id = static_cast<std::size_t>(held.node().id());
   SF_CHECK_CODE(initialized_ && layout_.contains(held.node().id()), ArgumentError, ErrorCode::not_initialized, call,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/queue_program.h"
+#include "schedule/prepare_kernels.h"
 
 namespace sectionflow {
 
@@ -52,8 +53,8 @@ void bind_program(Executable& program, const Graph& graph, const VariableLayout&
       bound.workspace = address(step.workspace);
       const std::size_t scratch = bound.kernel->workspace_bytes();
       bound.workspace_guard = bound.workspace + scratch;
-      bound.workspace_guard_bytes =
-          program.schedule.buffers[static_cast<std::size_t>(step.workspace.index)].bytes - scratch;
+      // Steps that have a buffer in turn guard what is next to their own scratch.
+      bound.workspace_guard_bytes = guarded_scratch(scratch) - scratch;
     }
     steps.push_back(std::move(bound));
   }

@@ -20,7 +20,7 @@ struct BoundStep {
   std::vector<void*> outputs;
   std::vector<void*> updated;
   std::byte* workspace = nullptr;
-  std::byte* workspace_guard = nullptr;  ///< the bytes behind the scratch, up to the end of its buffer
+  std::byte* workspace_guard = nullptr;  ///< the bytes behind the scratch (guarded_scratch)
   std::size_t workspace_guard_bytes = 0;
   std::uint32_t random_ordinal = 0;
   bool is_update = false;

@@ -42,7 +42,9 @@ void report_fullest(const Program& program, const ConcreteGraph& graph, ProgramR
     const bool alive = buffer.tier == Tier::device && buffer.life.first <= step && step <= buffer.life.last;
     if (!alive || !life.overlaps({step, step}) || !seen.insert(storage).second) continue;
     const bool scratch = !buffer.value.valid();
-    report.largest_live.push_back({scratch ? "of this operation" : buffer.value.name(),
+    report.largest_live.push_back({!scratch                      ? buffer.value.name()
+                                   : is_scratch_of_ranks(buffer) ? "of sums over ranks"
+                                                                 : "of this operation",
                                    scratch ? "scratch" : type_text(buffer, graph), buffer.bytes});
   }
   report.num_live = static_cast<int>(report.largest_live.size());
@@ -83,9 +85,7 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   std::set<NodeId> executed;
   for (const Step& step : program.schedule.steps) {
     if (is_transfer(step.kind)) count_transfer(step, program.schedule, report);
-    if (step.lane == Lane::communicate) {
-      for (const Operand& output : step.outputs) report.bytes_communicated += operand_bytes(program.schedule, output);
-    }
+    if (step.lane == Lane::communicate) report.bytes_communicated += exchanged_bytes(graph, step.node);
     if (step.kind != StepKind::compute || step.part > 0) continue;
     ++report.num_operations;
     const bool again = !executed.insert(step.node).second;

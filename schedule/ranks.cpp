@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "graph/nodes/shards.h"
 #include "graph/nodes/update.h"
 #include "graph/ops/basic.h"
 
@@ -59,6 +60,13 @@ void check_update(const Node& update, const ConcreteGraph& graph, RankDifference
   }
 }
 
+std::int64_t ranks_of_operation(const Node& node) {
+  const std::any& options = node.any_options();
+  if (const auto* of_sum = std::any_cast<RanksOptions>(&options)) return of_sum->ranks;
+  if (const auto* of_variable = std::any_cast<GatheredVariableOptions>(&options)) return of_variable->ranks;
+  return std::any_cast<const NormOfShardsOptions&>(options).ranks;
+}
+
 }  // namespace
 
 bool communicates(const Schedule& schedule) {
@@ -66,15 +74,28 @@ bool communicates(const Schedule& schedule) {
                      [](const Step& step) { return step.lane == Lane::communicate; });
 }
 
+std::size_t exchanged_bytes(const ConcreteGraph& graph, NodeId node) {
+  const auto bytes_of = [](const std::vector<TensorType>& types) {
+    std::size_t bytes = 0;
+    for (const TensorType& type : types) bytes += type.bytes();
+    return bytes;
+  };
+  const bool has_shards = exchange_of(graph.graph().node(node)) == Exchange::shards_of_sum;
+  if (!has_shards) return bytes_of(graph.types(node));
+  // Behind an accumulator, which is a shard itself, comes what is summed.
+  const std::vector<TensorType> inputs = graph.input_types(node);
+  return inputs[inputs.size() > 1 ? 1 : 0].bytes();
+}
+
 void check_communications(const Schedule& schedule, const Graph& graph) {
   const int ranks = ranks_of(graph);
   for (const Step& step : schedule.steps) {
     if (step.lane != Lane::communicate) continue;
     const Node& node = graph.node(step.node);
-    const auto* const options = std::any_cast<RanksOptions>(&node.any_options());
+    const std::int64_t own = ranks_of_operation(node);
     SF_CHECK_CODE(
-        options == nullptr || options->ranks == ranks, ArgumentError, ErrorCode::ranks, node.label(), " is of ",
-        options->ranks, " ranks, and the graph's updates are of ", ranks, Fact{"where", node.place()},
+        own == ranks, ArgumentError, ErrorCode::ranks, node.label(), " is of ", own, own == 1 ? " rank" : " ranks",
+        ", and the graph's updates are of ", ranks, Fact{"where", node.place()},
         hint("leave such operations, and the collection '", kRanks, "', to training_updates() and add_training_ops()"));
   }
 }

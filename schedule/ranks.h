@@ -9,6 +9,10 @@ namespace SF_API sectionflow {
 /// Whether a step of it communicates.
 bool communicates(const Schedule& schedule);
 
+/// What ranks get in common by an operation that communicates: the bytes of a sum, be it in shards, or of what is
+/// gathered.
+std::size_t exchanged_bytes(const ConcreteGraph& graph, NodeId node);
+
 /// Throws: ArgumentError (SF-E036) unless what communicates is of as many ranks as the graph's updates.
 void check_communications(const Schedule& schedule, const Graph& graph);
 

@@ -122,6 +122,11 @@ struct Schedule {
                                                ///< instruction is none
 };
 
+/// Whether a buffer is the scratch that all steps which communicate have in turn (KernelCache::prepare).
+inline bool is_scratch_of_ranks(const Buffer& buffer) {
+  return !buffer.value.valid() && buffer.life.first < buffer.life.last;
+}
+
 /// Who carries copies between device and host: the compute team in its own lane, or a thread for each direction.
 enum class CopyCarrier { team, threads };
 

@@ -28,13 +28,12 @@ double bytes_of(const Operand& operand, const Schedule& schedule) {
   return static_cast<double>(schedule.buffers[static_cast<std::size_t>(operand.index)].bytes);
 }
 
-/// A sum is as large as what each rank has for it; what is gathered has a row for each rank.
-RankCost cost_of(const Step& step, const Program& program, const ConcreteGraph& graph, const RankNetwork& network) {
-  double result = 0;
-  for (const TensorType& output : graph.types(step.node)) result += static_cast<double>(output.bytes());
-  const double own = static_cast<double>(graph.input_types(step.node).front().bytes());
-  const bool gathers = result > own && program.ranks > 1;
-  return gathers ? all_gather_cost(result / program.ranks, network) : all_reduce_cost(result, network);
+/// Half of what a sum takes is the gathering of it.
+RankCost cost_of(const Step& step, const ConcreteGraph& graph, int ranks, const RankNetwork& network) {
+  const auto bytes = static_cast<double>(exchanged_bytes(graph, step.node));
+  const Exchange exchange = exchange_of(graph.graph().node(step.node));
+  const bool is_half = exchange == Exchange::gather || exchange == Exchange::shards_of_sum;
+  return is_half ? all_gather_cost(bytes / ranks, network) : all_reduce_cost(bytes, network);
 }
 
 }  // namespace
@@ -60,7 +59,7 @@ RankedStep ranked_step(const Session& session, const Profile& profile, const Ran
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     const Step& step = schedule.steps[i];
     if (step.lane != Lane::communicate) continue;
-    const RankCost cost = cost_of(step, program, graph, network);
+    const RankCost cost = cost_of(step, graph, std::max(1, program.ranks), network);
     seconds[i] = cost.seconds;
     alone[i] = 0;
     drags[i] = profile.copy_drag * 2 * cost.bytes_sent;
@@ -78,22 +77,29 @@ RankedStep ranked_step(const Session& session, const Profile& profile, const Ran
 
 GradientBytes gradient_bytes(const Session& session) {
   const Schedule& schedule = communicating_program(session).schedule;
-  // What is summed is there from the step that has made it on, in the place of its sum.
   std::map<StepIndex, double> changes;
   std::map<int, double> by_section;
-  for (const Step& step : schedule.steps) {
-    if (step.lane != Lane::communicate || step.inputs.empty()) continue;
-    const double bytes = bytes_of(step.outputs.front(), schedule);
-    by_section[schedule.passes[static_cast<std::size_t>(step.pass)].section] += bytes;
-    const auto life_of = [&](const Operand& operand) {
-      return schedule.buffers[static_cast<std::size_t>(operand.index)].life;
-    };
-    StepIndex first = life_of(step.outputs.front()).first;
-    for (const Operand& input : step.inputs) {
-      if (input.kind == Operand::Kind::buffer) first = std::min(first, life_of(input).first);
+  const auto hold = [&](const Operand& operand, StepIndex first, StepIndex last) {
+    changes[first] += bytes_of(operand, schedule);
+    changes[last + 1] -= bytes_of(operand, schedule);
+  };
+  const auto life_of = [&](const Operand& operand) {
+    return schedule.buffers[static_cast<std::size_t>(operand.index)].life;
+  };
+  for (std::size_t index = 0; index < schedule.steps.size(); ++index) {
+    const Step& step = schedule.steps[index];
+    if (step.lane != Lane::communicate || exchange_of(engine(session).graph().node(step.node)) == Exchange::gather)
+      continue;
+    const auto now = static_cast<StepIndex>(index);
+    // Behind the accumulators, where there are some, comes what is summed; from then on there is the sum.
+    const std::size_t sums = step.outputs.size(), first = step.inputs.size() > sums ? sums : 0;
+    for (std::size_t i = 0; i < sums; ++i) {
+      const Operand &x = step.inputs[first + i], &sum = step.outputs[i];
+      if (x.kind != Operand::Kind::buffer || sum.kind != Operand::Kind::buffer) continue;
+      by_section[schedule.passes[static_cast<std::size_t>(step.pass)].section] += bytes_of(x, schedule);
+      hold(x, life_of(x).first, now);
+      hold(sum, now + 1, std::max(now, life_of(sum).last));
     }
-    changes[first] += bytes;
-    changes[life_of(step.outputs.front()).last + 1] -= bytes;
   }
   GradientBytes gradients;
   double now = 0, most = 0;

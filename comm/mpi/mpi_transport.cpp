@@ -26,9 +26,10 @@ class Patience {
 
   explicit Patience(Clock::time_point until = Clock::time_point::max()) : until_(until) {}
   void pause() {
+    // Where all cores compute, who yields waits for a whole time slice of others; who sleeps has the core when it
+    // wakes.
     if (looks_ < kQuickLooks) {
       ++looks_;
-      std::this_thread::yield();
       return;
     }
     std::this_thread::sleep_for(std::min<Clock::duration>(next_, until_ - Clock::now()));
@@ -36,7 +37,7 @@ class Patience {
   }
 
  private:
-  static constexpr int kQuickLooks = 200;
+  static constexpr int kQuickLooks = 20;
   static constexpr std::chrono::microseconds kLongest = 200us;
   Clock::time_point until_;
   std::chrono::microseconds next_{5};

@@ -48,13 +48,26 @@ struct RanksOptions {
 /// The sum of x over all ranks, in rank order: (x of rank 0 + x of rank 1) + ...
 /// Shapes: x and result alike, f32.
 Value all_reduced(Value x, int ranks);
+/// Of each x, in one exchange.
+std::vector<Value> all_reduced(std::vector<Value> xs, int ranks);
 /// The same behind what has been summed before: ((accumulator + x of rank 0) + x of rank 1) + ..., or, where
-/// micro_batch is 0, as above. Shapes: accumulator a variable, x and result alike, f32; micro_batch [] i64.
-Value all_reduced(Value accumulator, Value x, Value micro_batch, int ranks);
+/// micro_batch is 0, as above. Shapes: accumulators variables, one like each x and result, f32; micro_batch [] i64.
+std::vector<Value> all_reduced(std::vector<Value> accumulators, const std::vector<Value>& xs, Value micro_batch,
+                               int ranks);
 /// y[r] = x of rank r. Shapes: x [...] of any dtype, y [ranks, ...].
 Value all_gathered(Value x, int ranks);
 /// x as the last rank has it. Shapes: x and result alike, any dtype.
 Value of_last_rank(Value x, int ranks);
+
+/// What ranks get in common by an operation.
+enum class Exchange {
+  sum,            ///< of what each has; or what one has
+  shards_of_sum,  ///< the same, of which each gets its shard
+  gather          ///< what each has, in rank order
+};
+/// Of a node that communicates.
+Exchange exchange_of(const Node& node);
+
 /// The update of a moving average that takes what all ranks have for it, one rank after the other; in the group and
 /// branch of `update`, which it is meant to replace, and behind what that follows by control and order edges. What
 /// `update` comes before by order edges comes behind the new one, too; what follows it by control edges still brings

@@ -122,6 +122,30 @@ std::int64_t ranks_of(const ShapeRequest& r) {
   return ranks;
 }
 
+std::vector<Value> values_of(Node& node) {
+  std::vector<Value> values;
+  for (int i = 0; i < static_cast<int>(node.output_types().size()); ++i) values.push_back(node.output(i));
+  return values;
+}
+
+/// Inputs: xs; or as many accumulators, which are variables, the xs, and the micro-batch.
+Types infer_all_reduced(const ShapeRequest& r) {
+  (void)ranks_of(r);
+  const std::size_t count = r.inputs.size();
+  const bool accumulates = count > 1 && r.inputs.back().dtype == Dtype::i64;
+  SF_CHECK(!accumulates || count % 2 == 1, ArgumentError, r.label, ": ", count,
+           " inputs; wanted as many accumulators as there is to sum, and the micro-batch");
+  const auto xs = r.inputs.begin() + (accumulates ? static_cast<std::ptrdiff_t>(count / 2) : 0);
+  const Types sums(xs, accumulates ? r.inputs.end() - 1 : r.inputs.end());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    SF_CHECK(sums[i].dtype == Dtype::f32, ArgumentError, r.label, ": x is ", sums[i].text(), "; wanted f32");
+    SF_CHECK(!accumulates || (r.inputs[i].dtype == Dtype::f32 && matches(r.inputs[i].shape, sums[i].shape)), ShapeError,
+             r.label, ": x is ", sums[i].text(), ", its accumulator ", r.inputs[i].text(), "; wanted the same");
+  }
+  if (accumulates) check_scalar(r, static_cast<int>(count) - 1, Dtype::i64, "micro_batch");
+  return accumulates ? Types(r.inputs.begin(), xs) : sums;
+}
+
 void define_ranks(OpRegistry& registry) {
   const auto add = [&](const char* name, InputCount inputs, std::function<Types(const ShapeRequest&)> infer) {
     registry.add(
@@ -132,17 +156,7 @@ void define_ranks(OpRegistry& registry) {
          .recompute = Recompute::once,
          .communicates = true});
   };
-  add("all_reduced", {1, 3}, [](const ShapeRequest& r) {
-    (void)ranks_of(r);
-    SF_CHECK(r.inputs.size() != 2, ArgumentError, r.label, ": 2 inputs; wanted 1 or 3");
-    const TensorType& x = r.inputs[r.inputs.size() > 1 ? 1 : 0];
-    SF_CHECK(x.dtype == Dtype::f32, ArgumentError, r.label, ": x is ", x.text(), "; wanted f32");
-    if (r.inputs.size() == 1) return Types{x};
-    check_f32_variable(r);
-    check_like_variable(r, {1});
-    check_scalar(r, 2, Dtype::i64, "micro_batch");
-    return Types{r.inputs[0]};
-  });
+  add("all_reduced", {1, kAnyNumber}, infer_all_reduced);
   add("all_gathered", 1, [](const ShapeRequest& r) {
     std::vector<std::int64_t> dims = r.inputs[0].shape.dims();
     dims.insert(dims.begin(), ranks_of(r));
@@ -210,11 +224,21 @@ Value accumulated(Value accumulator, Value gradient, Value micro_batch) {
   return gradient.graph().add_node("accumulated", {accumulator, gradient, micro_batch}, {}, "accumulated").output();
 }
 
-Value all_reduced(Value x, int ranks) {
-  return x.graph().add_node("all_reduced", {x}, RanksOptions{ranks}, "all_reduced").output();
+std::vector<Value> all_reduced(std::vector<Value> xs, int ranks) {
+  SF_CHECK(!xs.empty(), InternalError, "all_reduced of nothing");
+  Graph& graph = xs.front().graph();
+  return values_of(graph.add_node("all_reduced", std::move(xs), RanksOptions{ranks}, "all_reduced"));
 }
-Value all_reduced(Value accumulator, Value x, Value micro_batch, int ranks) {
-  return x.graph().add_node("all_reduced", {accumulator, x, micro_batch}, RanksOptions{ranks}, "all_reduced").output();
+std::vector<Value> all_reduced(std::vector<Value> accumulators, const std::vector<Value>& xs, Value micro_batch,
+                               int ranks) {
+  std::vector<Value> inputs = std::move(accumulators);
+  inputs.insert(inputs.end(), xs.begin(), xs.end());
+  inputs.push_back(micro_batch);
+  Graph& graph = micro_batch.graph();
+  return values_of(graph.add_node("all_reduced", std::move(inputs), RanksOptions{ranks}, "all_reduced"));
+}
+Value all_reduced(Value x, int ranks) {
+  return all_reduced(std::vector{x}, ranks).front();
 }
 Value all_gathered(Value x, int ranks) {
   return x.graph().add_node("all_gathered", {x}, RanksOptions{ranks}, "all_gathered").output();

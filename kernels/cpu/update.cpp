@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "comm/communicator.h"
@@ -137,20 +141,65 @@ int ranks_of(const KernelRequest& request) {
   return static_cast<int>(request.node.options<RanksOptions>().ranks);
 }
 
-/// Inputs: x; or an accumulator, x and the micro-batch, of which the first begins anew.
+/// Several values one behind the other, to be summed at once.
+class Bucket {
+ public:
+  explicit Bucket(const std::vector<TensorType>& types) {
+    for (const TensorType& type : types) bytes_.push_back(type.bytes());
+  }
+
+  std::int64_t elements() const {
+    return static_cast<std::int64_t>(std::accumulate(bytes_.begin(), bytes_.end(), std::size_t{0}) / sizeof(float));
+  }
+  /// `from`: where each value lies.
+  void pack(std::span<const void* const> from, void* bucket) const {
+    auto* place = static_cast<std::byte*>(bucket);
+    for (std::size_t i = 0; i < bytes_.size(); place += bytes_[i++]) {
+      if (bytes_[i] > 0) std::memcpy(place, from[i], bytes_[i]);
+    }
+  }
+  void unpack(const void* bucket, std::span<void* const> to) const {
+    const auto* place = static_cast<const std::byte*>(bucket);
+    for (std::size_t i = 0; i < bytes_.size(); place += bytes_[i++]) {
+      if (bytes_[i] > 0) std::memcpy(to[i], place, bytes_[i]);
+    }
+  }
+
+ private:
+  std::vector<std::size_t> bytes_;
+};
+
+/// Inputs: xs; or as many accumulators, the xs, and the micro-batch, of which the first begins anew. Of one value the
+/// sum is taken where it lies, several go through the workspace.
 std::unique_ptr<Kernel> make_all_reduced(const KernelRequest& request) {
-  const std::int64_t count = request.outputs[0].shape.num_elements();
-  const bool accumulates = request.inputs.size() > 1;
-  const int x = accumulates ? 1 : 0, ranks = ranks_of(request);
+  const std::size_t values = request.outputs.size();
+  const bool accumulates = request.inputs.size() > values;
+  const std::size_t first = accumulates ? values : 0;
+  const int ranks = ranks_of(request);
+  const Bucket bucket(request.outputs);
+  const std::int64_t count = bucket.elements();
   const auto reduce = [=](const KernelArguments& arguments) {
-    const bool begins = !accumulates || *input<std::int64_t>(arguments, 2) == 0;
-    communicator_of(arguments, ranks)
-        .all_reduce_sum(input<float>(arguments, static_cast<std::size_t>(x)),
-                        begins ? nullptr : input<float>(arguments, 0), static_cast<float*>(arguments.outputs[0]), count,
-                        arguments.workspace);
+    Communicator& communicator = communicator_of(arguments, ranks);
+    const bool begins = !accumulates || *input<std::int64_t>(arguments, 2 * values) == 0;
+    if (values == 1) {
+      communicator.all_reduce_sum(input<float>(arguments, first), begins ? nullptr : input<float>(arguments, 0),
+                                  static_cast<float*>(arguments.outputs[0]), count, arguments.workspace);
+      return;
+    }
+    auto* const sum = static_cast<float*>(arguments.workspace);
+    float* const start = sum + count;
+    const std::span<const void* const> inputs(arguments.inputs);
+    bucket.pack(inputs.subspan(first, values), sum);
+    if (!begins) bucket.pack(inputs.first(values), start);
+    communicator.all_reduce_sum(sum, begins ? nullptr : start, sum, count, accumulates ? start + count : start);
+    bucket.unpack(sum, arguments.outputs);
   };
-  return function_kernel(reduce,
-                         {.workspace_bytes = Communicator::reduce_workspace(count, ranks), .in_place = {{x, 0}}});
+  const std::int64_t packed = values == 1 ? 0 : accumulates ? 2 * count : count;
+  std::vector<InPlace> in_place;
+  for (std::size_t i = 0; i < values; ++i) in_place.push_back({static_cast<int>(first + i), static_cast<int>(i)});
+  return function_kernel(reduce, {.workspace_bytes = static_cast<std::size_t>(packed) * sizeof(float) +
+                                                     Communicator::reduce_workspace(count, ranks),
+                                  .in_place = std::move(in_place)});
 }
 
 std::unique_ptr<Kernel> make_all_gathered(const KernelRequest& request) {

@@ -162,7 +162,7 @@ void add_layers(Graph& graph) {
                             placeholder(graph, "letters", {2, 3}, Dtype::i64), lengths, lengths,
                             {.blank = 4, .zero_infinity = true}));
   values.push_back(random_normal(graph, {2}) + truncated_normal(graph, {2}) + random_uniform(graph, {2}));
-  (void)all_reduced(tokens, 2);
+  (void)all_reduced(std::vector{tokens, x}, 2);
   (void)all_gathered(tokens, 3);
   (void)of_last_rank(tokens, 4);
   (void)shard_variable(variable("in_shards", fill(graph, {40}, 1), {.trainable = false}), 2);

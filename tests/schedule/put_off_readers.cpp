@@ -15,6 +15,7 @@
 #include "runtime/check_feeds.h"
 #include "runtime/engine.h"
 #include "schedule/build_schedule.h"
+#include "schedule/node_parts.h"
 #include "sectionflow.h"
 #include "tests/support/ranked_training.h"
 
@@ -99,7 +100,48 @@ TEST(PutOffReaders, GradientsOfTwoSectionsAreThereAtATime) {
   };
   constexpr std::size_t kGradient = 40'000, kLittle = 16'000;
   EXPECT_LE(peak(5, 2), 2 * kGradient + kLittle + Communicator::reduce_workspace(kGradient / 4, 2));
-  EXPECT_EQ(peak(9, 2) / kLittle, peak(5, 2) / kLittle);
+  EXPECT_LT(peak(9, 2), peak(5, 2) + kLittle);
+}
+
+bool share(const std::vector<Operand>& some, const std::vector<Operand>& others) {
+  return std::any_of(some.begin(), some.end(), [&](const Operand& each) {
+    return each.kind != Operand::Kind::none && std::find(others.begin(), others.end(), each) != others.end();
+  });
+}
+
+/// In the training cycle of a net of several layers, each a section.
+void expect_waits_of_readers_alone(TrainingOptions options) {
+  Graph graph;
+  GraphSectionManager manager(graph);
+  const Value x = placeholder(graph, "x", {4, 200});
+  Value y = x;
+  for (int i = 0; i < 5; ++i) {
+    const auto section = manager.new_section();
+    y = relu(dense(y, {.features = 200}));
+    if (i == 4) y = mean(square(y));
+  }
+  manager.add_training_ops(Adam{}, y, options);
+  manager.prepare_training();
+  Session session(graph, {.threads = 1, .check_schedules = true});
+  (void)manager.plan(session, {}, {{x, Shape{4, 200}}});
+  const Schedule& schedule = engine(session).latest_program()->schedule;
+  std::set<int> scratch;
+  for (const Step& step : schedule.steps) {
+    if (step.lane == Lane::communicate) scratch.insert(step.workspace.index);
+    if (step.lane == Lane::communicate) continue;
+    for (const StepIndex wait : step.waits) {
+      const Step& sum = schedule.steps[static_cast<std::size_t>(wait)];
+      // A counter of micro-batches that the sum reads is changed behind it.
+      EXPECT_TRUE(share(sum.outputs, step.inputs) || share(sum.inputs, step.updated))
+          << label_of(step, graph) << " waits for a sum that it does not read";
+    }
+  }
+  EXPECT_EQ(scratch.size(), 1U);
+}
+
+TEST(PutOffReaders, WhatIsComputedWaitsForNoSumThatItDoesNotRead) {
+  expect_waits_of_readers_alone({.ranks = 2});
+  expect_waits_of_readers_alone({.micro_batches = 2, .ranks = 2});
 }
 
 TEST(PutOffReaders, CommunicationsAreOfALaneOfTheirOwn) {

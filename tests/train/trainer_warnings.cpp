@@ -82,7 +82,7 @@ TEST(TrainerWarnings, KnowWhatIsAveragedOfAllRanksByWhatEachComputes) {
   const Value sum = variable("loss_sum", fill(graph, {}, 0.0F), {.trainable = false});
   const Value index = variable("index", fill(graph, {}, 0, Dtype::i64), {.trainable = false});
   graph.add_to_collection(kUpdateOperations,
-                          update_moving_average(average, all_reduced(sum, model.loss, index, 2), 0.9F));
+                          update_moving_average(average, all_reduced({sum}, {model.loss}, index, 2).front(), 0.9F));
   Session session(graph, small_session());
   session.initialize();
   LearningRate rate(model.rate, constant_rate(0.01));
