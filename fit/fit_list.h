@@ -91,7 +91,8 @@ class ListFitter {
 /// fit, their least_device_bytes what would do.
 ///
 /// Deterministic: list, budgets, profile and effort decide. More memory of any tier is never predicted to be slower,
-/// nor refused, whatever the effort is.
+/// nor refused, whatever the effort is. What is not proven: where only a plan for the least device memory and a limited
+/// host fits (SwapPlanner::plan), budgets for which something else fits do not look for such plans again.
 FittedList fit_list(const InstructionList& list, PlanningTools& tools, const FitRequest& request = {});
 
 }  // namespace sectionflow
