@@ -8,6 +8,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -19,6 +20,7 @@
 #include "examples/models/command_line.h"
 #include "graph/op_def.h"
 #include "runtime/session.h"
+#include "schedule/report.h"
 #include "sources/class_names.h"
 #include "sources/image.h"
 #include "tools/command.h"
@@ -147,6 +149,11 @@ int run_predict(const PredictArguments& arguments) {
   Session session(*model.graph,
                   {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
                    .threads = arguments.threads});
+  // A size that the file asks for is held against the budget before a picture is brought to it.
+  std::vector<std::int64_t> dims = pictures.shape().dims();
+  dims[0] = 1;
+  const ProgramReport plan = session.plan({logits}, {{pictures, Shape(std::move(dims))}});
+  if (!plan.fits) throw_budget_error(plan);
   session.initialize();
   Json results = Json::array();
   for (const std::string& path : arguments.images) {

@@ -74,6 +74,13 @@ TEST_F(Predict, WritesOverNothingThatItReads) {
   for (const char* read : {"model.safetensors", "0.png", "names"}) expect_refused(call + path(read), HasSubstr(read));
 }
 
+TEST_F(Predict, BringsNoPictureToASizeThatTheBudgetHasNoRoomFor) {
+  Graph graph;
+  const Value images = placeholder(graph, "images", {kDynamic, 200000, 200000, 3});
+  save_inference_graph(transform_graph(graph, {reduce_mean(images, {{1, 2}})}, ""), path("large"));
+  expect_refused("predict " + path("large") + " " + path("0.png") + " --device-memory 1MiB", HasSubstr("SF-E101"));
+}
+
 TEST_F(Predict, RefusesLogitsThatNameNoClass) {
   Graph graph;
   const Value images = placeholder(graph, "images", {kDynamic, 4, 4, 3});
