@@ -83,9 +83,10 @@ std::vector<TensorType> infer(const ShapeRequest& request) {
 }  // namespace
 
 bool may_have_packed_weights(const OpDef& op) {
+  // What takes any number of inputs, this op among them, has no weights.
   return op.role == OpRole::computed && op.recompute == Recompute::pure && op.has_kernel && op.inputs.least > 0 &&
          !op.uses && !op.has_effect && !op.is_identity && !op.is_update() && !op.communicates && !op.prints &&
-         op.kept_outputs.empty() && op.movement == Movement::none && op.name != kName;
+         op.kept_outputs.empty() && op.movement == Movement::none && op.inputs.most != kAnyNumber;
 }
 
 void define_packed_weights_ops(OpRegistry& registry) {
