@@ -42,7 +42,7 @@ class ChoiceStore {
   std::map<std::string, Entry> entries_;
 };
 
-/// Device memory in which algorithms may be timed while kernels are made.
+/// Device memory in which algorithms may be tried, and timed, while kernels are made.
 struct TrialMemory {
   std::span<std::byte> lent{};     ///< what nobody needs until the kernels are there
   std::size_t most_allocated = 0;  ///< how much may be allocated instead, to be given back at once
