@@ -49,8 +49,8 @@ using WantedImplementation = bool (*)(std::string_view name);
 bool is_jit(std::string_view name);
 
 /// Whether an implementation is exact with 8 bits: it multiplies on instructions that add products of bytes to sums of
-/// 32 bits (VNNI, AMX). What oneDNN makes without them cuts sums of two products to 16 bits, or halves the weights; gemm
-/// and the reference are none of is_jit.
+/// 32 bits (VNNI, AMX). What oneDNN makes without them cuts sums of two products to 16 bits, or halves the weights;
+/// gemm and the reference are none of is_jit.
 bool is_exact_with_bytes(std::string_view name);
 
 /// A convolution in oneDNN's words, the same for its gradients.

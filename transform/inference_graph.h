@@ -52,8 +52,8 @@ InferenceGraph freeze(Session& session, const std::vector<Value>& outputs, const
 
 /// Writes an inference graph to one safetensors file, which appears whole or not at all: its constants as tensors of
 /// their names, and the graph itself, as graph_file.h writes it, among the metadata, with the ranges.
-/// Throws: ArgumentError for what such files cannot hold, as weights that are packed, and for ranges of what is no tensor
-/// of the graph; DataError where it cannot be written.
+/// Throws: ArgumentError for what such files cannot hold, as weights that are packed, and for ranges of what is no
+/// tensor of the graph; DataError where it cannot be written.
 void save_inference_graph(const InferenceGraph& graph, const std::string& path, Where where = Where::here());
 
 /// Reads it back: the same outputs, bit for bit. The file may come from anybody; all of it is checked. Throws:

@@ -235,7 +235,7 @@ TEST(QuantizedGraphs, OfHostileRangesAreRefusedOrRun) {
 TEST(QuantizedGraphs, InRandomOrdersGiveTheSameBits) {
   const std::vector<std::string> exact = {"strip_unused_nodes", "fold_constants", "sort_by_execution_order",
                                           "fold_constants(max_bytes=0)"};
-  for (std::uint64_t seed = 40; seed < 46; ++seed) {
+  for (std::uint64_t seed = 40; seed < 43; ++seed) {
     FrozenCase it(seed);
     it.frozen = transform_graph(it.frozen, "fold_batch_norms fuse");
     it.frozen.ranges = ranges_over(it.frozen, it.trainable.model.images.name(), it.images);
