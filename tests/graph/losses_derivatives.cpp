@@ -18,7 +18,7 @@ using namespace testing_support;
 Shape rows_shape(SubjectBuilder& b) {
   return b.shape(2);
 }
-ValueRange probabilities() {
+DrawnRange probabilities() {
   return {.low = 0.1, .high = 0.9};
 }
 
@@ -48,7 +48,7 @@ void kl_divergence_subject(SubjectBuilder& b) {
 }
 void cosine_subject(SubjectBuilder& b) {
   const Shape shape = b.shape(3);
-  const ValueRange range{.away_from_zero = 0.3};
+  const DrawnRange range{.away_from_zero = 0.3};
   const Value x = b.source(shape, range);
   b.result(cosine_similarity(x, b.source({shape[1], shape[2]}, range), {.axis = -1}));
 }

@@ -19,7 +19,7 @@ Shape SubjectBuilder::broadcast_part(const Shape& shape) {
   return Shape(std::move(dims));
 }
 
-std::vector<float> SubjectBuilder::drawn(std::int64_t count, const ValueRange& range) {
+std::vector<float> SubjectBuilder::drawn(std::int64_t count, const DrawnRange& range) {
   std::vector<float> values;
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -36,14 +36,14 @@ std::vector<float> SubjectBuilder::drawn(std::int64_t count, const ValueRange& r
   return values;
 }
 
-Value SubjectBuilder::data(Shape shape, ValueRange range) {
+Value SubjectBuilder::data(Shape shape, DrawnRange range) {
   const Value value = placeholder(graph, "data", shape);
   std::vector<float> numbers = drawn(shape.num_elements(), range);
   feeds.emplace(value, HostTensor::of<float>(std::move(shape), numbers));
   return value;
 }
 
-Value SubjectBuilder::source(Shape shape, ValueRange range) {
+Value SubjectBuilder::source(Shape shape, DrawnRange range) {
   const Value value = data(std::move(shape), range);
   if (sources.empty() || number(0, 4) > 0) sources.push_back(value);
   return value;

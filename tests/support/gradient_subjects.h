@@ -13,7 +13,7 @@
 namespace sectionflow::testing_support {
 
 /// What random values are drawn from.
-struct ValueRange {
+struct DrawnRange {
   double low = -1.5, high = 1.5;
   double away_from_zero = 0;
   bool distinct = false;  ///< any two differ by at least (high - low) / (2 count)
@@ -37,9 +37,9 @@ class SubjectBuilder {
   Shape broadcast_part(const Shape& shape);
 
   /// A placeholder of random f32 numbers of which derivatives are taken; now and then one that counts as constant.
-  Value source(Shape shape, ValueRange range = {});
+  Value source(Shape shape, DrawnRange range = {});
   /// A placeholder of numbers that are constant.
-  Value data(Shape shape, ValueRange range = {});
+  Value data(Shape shape, DrawnRange range = {});
   /// Random whole numbers from `low` to `high`, i32 or i64.
   Value whole_numbers(Shape shape, std::int64_t low, std::int64_t high);
   /// A boolean that the host knows.
@@ -53,7 +53,7 @@ class SubjectBuilder {
   double epsilon = kF32Epsilon;  ///< by which tolerances are counted; larger where bf16 takes part
 
  private:
-  std::vector<float> drawn(std::int64_t count, const ValueRange& range);
+  std::vector<float> drawn(std::int64_t count, const DrawnRange& range);
 
   std::mt19937 random_;
 };

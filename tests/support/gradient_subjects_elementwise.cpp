@@ -13,10 +13,10 @@
 namespace sectionflow::testing_support {
 namespace {
 
-constexpr ValueRange kPositive{.low = 0.5, .high = 2.5};
-constexpr ValueRange kAwayFromZero{.away_from_zero = 0.2};
+constexpr DrawnRange kPositive{.low = 0.5, .high = 2.5};
+constexpr DrawnRange kAwayFromZero{.away_from_zero = 0.2};
 
-Value any_source(SubjectBuilder& b, ValueRange range = {}) {
+Value any_source(SubjectBuilder& b, DrawnRange range = {}) {
   return b.source(b.shape(static_cast<int>(b.number(0, 3))), range);
 }
 
@@ -51,7 +51,7 @@ void gelu_subject(SubjectBuilder& b) {
 
 /// y = op(a, b), where either may be broadcast.
 template <Value (*kOp)(Value, Value, Where)>
-void of_two(SubjectBuilder& b, ValueRange first, ValueRange second) {
+void of_two(SubjectBuilder& b, DrawnRange first, DrawnRange second) {
   const Shape whole = b.shape(static_cast<int>(b.number(0, 3)));
   const Shape part = b.broadcast_part(whole);
   const bool part_first = b.coin();

@@ -19,7 +19,7 @@
 namespace sectionflow::testing_support {
 namespace {
 
-constexpr ValueRange kScale{.low = 0.5, .high = 1.5};
+constexpr DrawnRange kScale{.low = 0.5, .high = 1.5};
 
 DataFormat any_format(SubjectBuilder& b) {
   return b.coin() ? DataFormat::nhwc : DataFormat::nchw;
