@@ -97,12 +97,13 @@ class LibraryChooser final : public AlgorithmChooser {
     ask();
     const std::size_t num_timed = std::min(candidates_.size(), kMostTimed);
     const bool is_timed = request_.device.choices().autotune() && num_timed > (own_ != nullptr ? 0U : 1U);
-    std::optional<std::size_t> chosen = is_timed ? fastest(num_timed) : std::nullopt;
-    if (chosen == num_timed && is_timed) return kNoAlgorithm;  // our own
-    for (std::size_t i = 0; !chosen && i < candidates_.size(); ++i) {
-      if (may_follow(i)) chosen = i;
+    if (is_timed) {
+      const std::optional<std::size_t> quickest = fastest(num_timed);
+      if (quickest) return *quickest == num_timed ? kNoAlgorithm : text(*quickest);  // num_timed: our own
     }
-    if (chosen) return text(*chosen);
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      if (may_follow(i)) return text(i);
+    }
     warn_of_none(problem_, left_out_);
     return kNoAlgorithm;
   }
