@@ -286,7 +286,7 @@ TEST(TransformText, IsRefusedWithThePlaceAndTheNearestName) {
   };
   EXPECT_THAT(refusal("fold_constant"), HasSubstr("at byte 0 of the text of transforms: 'fold_constant' is no "
                                                   "transform; did you mean 'fold_constants'?"));
-  EXPECT_THAT(refusal("strip_unused_nodes quantize_weights"), HasSubstr("at byte 19"));
+  EXPECT_THAT(refusal("strip_unused_nodes quantise_weights"), HasSubstr("at byte 19"));
   EXPECT_THAT(refusal("fold_constants(max_byte=1)"), HasSubstr("did you mean 'max_bytes'?"));
   EXPECT_THAT(refusal("fold_constants(max_bytes=many)"), HasSubstr("is 'many'; wanted a whole number"));
   EXPECT_THAT(refusal("fold_constants(max_bytes=99999999999999999999)"), HasSubstr("wanted a whole number"));
