@@ -27,27 +27,33 @@ struct Net {
   explicit Net(Precision precision, double rate, std::uint64_t seed = 1) {
     const Value images = placeholder(graph, "image", {kDynamic, 28, 28, 1});
     const Value labels = placeholder(graph, "label", {kDynamic}, Dtype::i32);
-    std::optional<MixedPrecision> narrow;
-    std::optional<FakeQuantization> rounding;
-    if (precision == Precision::bf16) narrow.emplace(graph);
-    if (precision == Precision::eight_bits) rounding.emplace(graph, FakeQuantizationOptions{.decay = 0.9F});
+    {
+      auto section = manager.new_section("network");
+      std::optional<MixedPrecision> narrow;
+      std::optional<FakeQuantization> rounding;
+      if (precision == Precision::bf16) narrow.emplace(graph);
+      if (precision == Precision::eight_bits) rounding.emplace(graph, FakeQuantizationOptions{.decay = 0.9F});
+      logits = cast(layers(images), Dtype::f32);
+      rounding.reset();
+      loss = mean(softmax_cross_entropy(logits, labels));
+      accuracy = mean(cast(equal(argmax(logits), labels), Dtype::f32));
+    }
+    manager.add_training_ops(Adam{.learning_rate = static_cast<float>(rate)}, loss);
+    manager.prepare_training();
+    session.emplace(graph, SessionOptions{.seed = seed});
+    session->initialize();
+  }
+
+  Value layers(Value images) {
     Value x = relu(conv_norm(images, 16, {.kernel = {3, 3}, .stride = {2, 2}}));
-    for (const std::int64_t features : {16, 32, 64}) {
+    for (const std::int64_t features : {16, 32, 64, 128}) {
       const auto scope = graph.scope("block");
       const std::int64_t stride = features == 16 ? 1 : 2;
       const Value hidden = relu(conv_norm(x, features, {.kernel = {3, 3}, .stride = {stride, stride}}));
       const Value y = conv_norm(hidden, features, {.kernel = {3, 3}});
       x = relu(y + (stride == 1 ? x : conv_norm(x, features, {.kernel = {1, 1}, .stride = {2, 2}})));
     }
-    rounding.reset();
-    logits = cast(dense(global_average_pool2d(x), {.features = 10}), Dtype::f32);
-    loss = mean(softmax_cross_entropy(logits, labels));
-    accuracy = mean(cast(equal(argmax(logits), labels), Dtype::f32));
-    manager.emplace(graph);
-    manager->add_training_ops(Adam{.learning_rate = static_cast<float>(rate)}, loss);
-    manager->prepare_training();
-    session.emplace(graph, SessionOptions{.seed = seed});
-    session->initialize();
+    return dense(global_average_pool2d(x), {.features = 10});
   }
 
   static Value conv_norm(Value x, std::int64_t features, Conv2dOptions options) {
@@ -57,15 +63,15 @@ struct Net {
   }
 
   void train(const LabeledImages& images, std::int64_t epochs) {
-    Trainer trainer(*session, manager->training_operations(), {.loss = loss, .metrics = {{"accuracy", accuracy}}});
+    Trainer trainer(*session, manager.training_operations(), {.loss = loss, .metrics = {{"accuracy", accuracy}}});
     ImageBatches batches(images, {.batch = 64, .seed = 2});
     Progress progress;
     trainer.fit(batches, {.epochs = epochs, .callbacks = {&progress}});
   }
 
   Graph graph;
+  GraphSectionManager manager{graph};
   Value logits, loss, accuracy;
-  std::optional<GraphSectionManager> manager;
   std::optional<Session> session;
 };
 

@@ -75,8 +75,9 @@ struct CheckAndCount {
     SF_CHECK_CODE(before != 0 || repeat.epochs != kEndless, ArgumentError, ErrorCode::nothing_to_repeat,
                   "Dataset::repeat: what comes before has no example and would be repeated for ever");
     if (repeat.epochs == 0 || before == 0) return 0;
+    if (repeat.epochs == kEndless) return kEndless;  // an unknown number of examples too: of none it is an error
     if (!before || *before == kEndless || repeat.epochs == 1) return before;
-    return repeat.epochs == kEndless ? kEndless : checked_multiply(*before, repeat.epochs);
+    return checked_multiply(*before, repeat.epochs);
   }
   MaybeSize operator()(const SliceNode& slice) const {
     SF_CHECK(!slice.count || *slice.count >= 0, ArgumentError, "Dataset::take: count is ", *slice.count,

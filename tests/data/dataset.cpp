@@ -121,6 +121,7 @@ TEST(Dataset, SizeIsKnownWhereItCanBe) {
   EXPECT_EQ(numbers(10).shard(4, 2).size(), 2);
   EXPECT_EQ(numbers(10).shuffle().repeat(3).size(), 30);
   EXPECT_EQ(numbers(10).repeat().size(), kEndless);
+  EXPECT_EQ(numbers(10).filter([](const Example&) { return true; }).repeat().size(), kEndless);
   EXPECT_EQ(numbers(10).repeat().take(7).size(), 7);
   EXPECT_EQ(numbers(10).filter([](const Example&) { return true; }).size(), std::nullopt);
   EXPECT_EQ(number_stream(10).take(0).size(), 0);

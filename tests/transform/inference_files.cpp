@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <random>
 
 #include "data/safetensors.h"
@@ -107,6 +108,16 @@ struct SmallGraph {
     frozen = freeze(session, {dropout(y, {.rate = 0.5F})});
     frozen.ranges.set(x, {-1, 1});
   }
+  /// The same with integers, and with the ranges from which these are.
+  InferenceGraph eight_bits() const {
+    HostTensor x(Dtype::f32, {4, 16});
+    for (std::size_t i = 0; i < 64; ++i) x.values<float>()[i] = static_cast<float>(i) / 64;
+    Example examples;
+    examples.emplace("x", std::move(x));
+    InferenceGraph made = transform_graph(frozen, "fold_constants fold_batch_norms fuse");
+    made.ranges = calibrate(made, Dataset::from(std::move(examples)).batch({.size = 4}));
+    return transform_graph(made, "quantize_nodes");
+  }
   Graph graph;
   InferenceGraph frozen;
 };
@@ -138,15 +149,20 @@ TEST(UntrustedFiles, AreRefusedOrAreGraphs) {
   std::mt19937_64 random(seed);
   const SmallGraph small;
   const TemporaryFolder folder;
-  const std::string path = folder.path() / "model.safetensors";
-  save_inference_graph(small.frozen, path);
-  const SafetensorsFile file = read_safetensors(path);
-  const std::vector<NamedView> tensors = views_of(file.tensors);
+  const std::array<std::string, 2> paths = {folder.path() / "f32.safetensors", folder.path() / "integers.safetensors"};
+  save_inference_graph(small.frozen, paths[0]);
+  save_inference_graph(small.eight_bits(), paths[1]);
+  const std::array<SafetensorsFile, 2> files = {read_safetensors(paths[0]), read_safetensors(paths[1])};
+  EXPECT_THAT(files[1].metadata.at("sectionflow_graph"), HasSubstr("quantized_"));
+  EXPECT_THAT(files[1].metadata, testing::Contains(testing::Key("sectionflow_ranges")));
   int refused = 0;
   for (int i = 0; i < 5000; ++i) {
     std::string bytes;
+    const std::size_t which = i % 8 < 4 ? 0 : 1;
+    const SafetensorsFile& file = files.at(which);
+    const std::vector<NamedView> tensors = views_of(file.tensors);
     if (i % 2 == 0) {
-      bytes = damaged(bytes_of_file(path), random, "0{}[]\",:a\xff");
+      bytes = damaged(bytes_of_file(paths.at(which)), random, "0{}[]\",:a\xff");
     } else {
       // Hashes that are right, so that the graph itself is read.
       const FileSink sink{
