@@ -117,7 +117,7 @@ void check_reach(const PipelineNode& last) {
   std::int64_t index = (*last.size == kEndless ? kMostExamples : *last.size) - 1;
   for (const PipelineNode* node = &last; node->before != nullptr && index >= 0; node = node->before.get()) {
     const auto* repeat = std::get_if<RepeatNode>(&node->operation);
-    if (repeat != nullptr && *node->before->size != kEndless) return;  // back within an epoch, which has an end
+    if (repeat != nullptr && node->before->size != kEndless) return;  // back within an epoch, which has an end
     const auto* slice = std::get_if<SliceNode>(&node->operation);
     if (slice == nullptr) continue;
     const bool fits =
