@@ -349,25 +349,26 @@ std::unique_ptr<Kernel> make_cuda_max_pool_grad(const KernelRequest& request) {
                        make);
 }
 
-/// `Body`: AveragePool or its gradient, a thread for each pack of what it makes.
-template <template <class, class> class Body, bool makes_x>
+/// AveragePool or its gradient, a thread for each pack of what it makes.
+template <bool is_gradient>
 std::unique_ptr<Kernel> average_kernel(const KernelRequest& request, const Shape& x) {
   return with_stored_type(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
     return with_pool<gpu::pack_width<T>()>(loop_of(request, x), [](const auto& pool) {
+      using P = std::decay_t<decltype(pool)>;
+      using Body = std::conditional_t<is_gradient, AveragePoolGrad<T, P>, AveragePool<T, P>>;
       return function_kernel([pool](const KernelArguments& arguments) {
-        const Body<T, std::decay_t<decltype(pool)>> body{pool, static_cast<const T*>(arguments.inputs[0]),
-                                                         static_cast<T*>(arguments.outputs[0])};
-        gpu::launch_each(arguments.queue, makes_x ? pool.num_inputs() : pool.num_outputs(), body);
+        const Body body{pool, static_cast<const T*>(arguments.inputs[0]), static_cast<T*>(arguments.outputs[0])};
+        gpu::launch_each(arguments.queue, is_gradient ? pool.num_inputs() : pool.num_outputs(), body);
       });
     });
   });
 }
 std::unique_ptr<Kernel> make_cuda_average_pool(const KernelRequest& request) {
-  return average_kernel<AveragePool, false>(request, request.inputs[0].shape);
+  return average_kernel<false>(request, request.inputs[0].shape);
 }
 std::unique_ptr<Kernel> make_cuda_average_pool_grad(const KernelRequest& request) {
-  return average_kernel<AveragePoolGrad, true>(request, request.outputs[0].shape);
+  return average_kernel<true>(request, request.outputs[0].shape);
 }
 
 template <bool is_maximum>

@@ -250,12 +250,19 @@ TEST(Emulator, RacesOnGlobalMemoryShowInOtherOrders) {
             1U);
 }
 
+/// Where tensors begin.
+struct alignas(32) Pack {
+  float numbers[8];
+};
+
 TEST(RowTeams, ATeamTakesAsManyRowsAsThereAre) {
   constexpr std::int64_t kRows = 11;
   for (const std::int64_t length : {40, 1500}) {
     const gpu::RowTeams rows(Shape{kRows, length});
-    std::vector<float> x(static_cast<std::size_t>(kRows * length));
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * i % 101);
+    const auto count = static_cast<std::size_t>(kRows * length);
+    std::vector<Pack> packs(count / 8 + 1);
+    float* const x = packs.front().numbers;
+    for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<float>(i * i % 101);
     std::vector<double> sums(kRows, -1);
     gpu::LaunchShape shape = rows.launch_shape();
     ASSERT_GT(shape.blocks, 2);
@@ -263,7 +270,7 @@ TEST(RowTeams, ATeamTakesAsManyRowsAsThereAre) {
     const auto body = [&](HostThread& thread) {
       gpu::RowTeam<HostThread> team(thread, rows);
       for (std::int64_t row = team.first_row(); row < rows.count; row += team.row_step()) {
-        const float* of_row = x.data() + row * length;
+        const float* of_row = x + row * length;
         const float largest = team.exponentials(of_row).shift;
         const double sum = team.sum([=](std::int64_t i) { return largest - of_row[i]; });
         if (team.lane() == 0) sums[static_cast<std::size_t>(row)] = sum;
@@ -271,7 +278,7 @@ TEST(RowTeams, ATeamTakesAsManyRowsAsThereAre) {
     };
     emulate_blocks(shape, body, 1);
     for (std::int64_t row = 0; row < kRows; ++row) {
-      const auto begin = x.begin() + row * length, end = begin + length;
+      const float *begin = x + row * length, *end = begin + length;
       const double largest = *std::max_element(begin, end);
       EXPECT_EQ(sums[static_cast<std::size_t>(row)],
                 largest * static_cast<double>(length) - std::accumulate(begin, end, 0.0));

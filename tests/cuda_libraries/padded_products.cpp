@@ -88,10 +88,10 @@ class PaddedProducts : public testing_support::LibraryCase {
  protected:
   PaddedProducts() {
     kernels_ = KernelRegistry();
-    for (const char* op : {"matmul", "add_matmul", "matmul_over_rows"}) {
-      kernels_.add(
-          op, [](const KernelRequest& request) { return make_cublas_product(request, kSmall); }, Bf16::native);
-    }
+    const auto add = [&](const char* op, KernelFactory make) { kernels_.add(op, make, Bf16::native); };
+    add("matmul", [](const KernelRequest& request) { return make_cublas_matmul(request, kSmall); });
+    add("add_matmul", [](const KernelRequest& request) { return make_cublas_add_matmul(request, kSmall); });
+    add("matmul_over_rows", [](const KernelRequest& request) { return make_cublas_matmul_over_rows(request, kSmall); });
   }
 
   void expect_padded(Value y, const MatmulProblem& problem) {

@@ -115,7 +115,7 @@ TEST_P(Quantized, EqualsTheReferenceAndKeepsItsBits) {
 INSTANTIATE_TEST_SUITE_P(Scaled, Quantized, testing::ValuesIn(quantize_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Add, Quantized, testing::ValuesIn(add_cases()), case_name);
 
-TEST(IntegerRange, RoundsHalvesToTheEvenOneAndCutsTheRest) {
+TEST(IntegerRange, RoundsHalvesToTheEvenOneAndCutsWhatIsBeyond) {
   const formulas::IntegerRange range{-128, 127};
   for (int k = -600; k <= 600; ++k) {
     const float x = 0.25F * static_cast<float>(k);

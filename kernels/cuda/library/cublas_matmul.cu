@@ -114,12 +114,6 @@ std::unique_ptr<Kernel> make_product(const KernelRequest& request, const MatmulP
   return make_gemm(request, *gemm, numbers, factors);
 }
 
-std::unique_ptr<Kernel> make_added(const KernelRequest& request, const gpu::PaddingRule& rule) {
-  KernelRequest of_factors = request;
-  of_factors.inputs.erase(of_factors.inputs.begin());
-  return make_product(of_factors, matmul_problem(request), {.adds = true}, rule);
-}
-
 ConvolutionGeometry geometry_of(const KernelRequest& request, const Shape& x, const Shape& w) {
   return convolution_geometry(x, w, request.node.options<ConvolutionOptions>(), request.node.label());
 }
@@ -140,17 +134,23 @@ std::unique_ptr<Kernel> make_pointwise_backward_filter(const KernelRequest& requ
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_cublas_product(const KernelRequest& request, const gpu::PaddingRule& rule) {
-  const std::string& op = request.node.op().name;
-  if (op == "add_matmul") return make_added(request, rule);
-  return make_product(request, op == "matmul" ? matmul_problem(request) : matmul_over_rows_problem(request), {}, rule);
+std::unique_ptr<Kernel> make_cublas_matmul(const KernelRequest& request, const gpu::PaddingRule& rule) {
+  return make_product(request, matmul_problem(request), {}, rule);
+}
+std::unique_ptr<Kernel> make_cublas_add_matmul(const KernelRequest& request, const gpu::PaddingRule& rule) {
+  KernelRequest of_factors = request;
+  of_factors.inputs.erase(of_factors.inputs.begin());
+  return make_product(of_factors, matmul_problem(request), {.adds = true}, rule);
+}
+std::unique_ptr<Kernel> make_cublas_matmul_over_rows(const KernelRequest& request, const gpu::PaddingRule& rule) {
+  return make_product(request, matmul_over_rows_problem(request), {}, rule);
 }
 
 void add_cublas_kernels(KernelRegistry& registry) {
-  for (const char* op : {"matmul", "add_matmul", "matmul_over_rows"}) {
-    registry.add(
-        op, [](const KernelRequest& request) { return make_cublas_product(request, {}); }, Bf16::native);
-  }
+  const auto add = [&](const char* op, KernelFactory make) { registry.add(op, make, Bf16::native); };
+  add("matmul", [](const KernelRequest& request) { return make_cublas_matmul(request, {}); });
+  add("add_matmul", [](const KernelRequest& request) { return make_cublas_add_matmul(request, {}); });
+  add("matmul_over_rows", [](const KernelRequest& request) { return make_cublas_matmul_over_rows(request, {}); });
   for (const char* rank : {"2d", "3d"}) {
     registry.add(text_of("conv", rank), make_pointwise, Bf16::native);
     registry.add(text_of("conv", rank, "_backward_input"), make_pointwise_backward_input, Bf16::native);

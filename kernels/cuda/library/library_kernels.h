@@ -20,9 +20,11 @@ void add_library_kernels(KernelRegistry& registry);
 namespace gpu {
 struct PaddingRule;
 }
-/// The kernel of cuBLASLt for a node "matmul", "add_matmul" or "matmul_over_rows"; `rule` says which rows are copied to
-/// begin well (padded_product.h). Null where the library has none that we take.
-std::unique_ptr<Kernel> make_cublas_product(const KernelRequest& request, const gpu::PaddingRule& rule);
+/// cuBLASLt's kernels of "matmul", "add_matmul" and "matmul_over_rows"; `rule` says which rows are copied to begin well
+/// (padded_product.h). Null where the library has none that we take.
+std::unique_ptr<Kernel> make_cublas_matmul(const KernelRequest& request, const gpu::PaddingRule& rule);
+std::unique_ptr<Kernel> make_cublas_add_matmul(const KernelRequest& request, const gpu::PaddingRule& rule);
+std::unique_ptr<Kernel> make_cublas_matmul_over_rows(const KernelRequest& request, const gpu::PaddingRule& rule);
 
 /// Matrix products, and convolutions that are matrix products as they lie.
 void add_cublas_kernels(KernelRegistry& registry);

@@ -103,7 +103,7 @@ class CudaDevice final : public Device, public DeviceQueues {
     double time = 0;
   };
 
-  cudaStream_t stream() { return reinterpret_cast<cudaStream_t>(this); }
+  cudaStream_t stream() { return static_cast<cudaStream_t>(native(Queue::compute)); }
 
   LibraryHandles& libraries_;
   testing_support::DirectQueue queue_;
