@@ -273,7 +273,7 @@ class KernelSizes : public testing::Test {
 };
 
 TEST_F(KernelSizes, WhatAKernelAllocatesWhenItIsMadeDoesNotGrowWithItsTensors) {
-  constexpr long kMost = 1 << 20;  // what a library's descriptions take; the tensors have 64 MiB and more
+  constexpr long kMost = 2 << 20;  // what a library's descriptions take; the tensors have 64 MiB and more
   Graph graph;
   add_elementwise(graph);
   add_shapes(graph);
