@@ -39,6 +39,7 @@ struct FreezeArguments {
 
 /// The checkpoint that is meant: the last one of a folder of them.
 fs::path checkpoint_of(const std::string& path) {
+  SF_CHECK(fs::exists(path), DataError, "CHECKPOINT: there is no '", path, "'");
   if (kind_of(path) != FileKind::checkpoint_folder) return path;
   const std::vector<CheckpointInfo> all = Checkpoints(path).list();
   const auto last = std::find_if(all.rbegin(), all.rend(), [](const auto& info) { return info.problem.empty(); });
@@ -136,17 +137,21 @@ void add_freeze_command(CLI::App& program, RunCommand& run) {
   app->add_option("file", arguments->model, "the file to write, for predict")->check(not_empty())->required();
   add_zoo_arguments(*app, arguments->zoo);
   app->add_option("--transforms", arguments->transforms, "what is done to the frozen graph")->capture_default_str();
-  app->add_option("--quantize", arguments->data.data,
-                  "have it compute with 8 bits, by ranges on these data (KIND:PATH, as --data of train)")
-      ->check(not_empty());
+  CLI::Option* const quantize =
+      app->add_option("--quantize", arguments->data.data,
+                      "have it compute with 8 bits, by ranges on these data (KIND:PATH, as --data of train)")
+          ->check(not_empty());
   app->add_option("--calibration", arguments->method, "how ranges are found: min_max, percentile, entropy")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(quantize);
   app->add_option("--batches", arguments->batches, "how many batches ranges are found on")
       ->check(number_argument<std::int64_t>(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(quantize);
   app->add_option("--batch", arguments->data.batch, "examples in a batch")
       ->check(number_argument<std::int64_t>(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(quantize);
   app->add_option("--device-memory", arguments->device_memory, "hard budget, as in 64MiB; all of the machine if absent")
       ->check(size_argument());
   app->add_option("--threads", arguments->threads, "compute threads; 0: every core")

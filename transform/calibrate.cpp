@@ -90,6 +90,10 @@ class FedBatches {
     for (const auto& [placeholder, name] : tensors_) {
       const auto found = batch.find(name);
       if (found != batch.end()) {
+        const Shape &fed = found->second.shape(), &wanted = placeholder.shape();
+        SF_CHECK(fed.rank() + 1 != wanted.rank() || wanted[0] != kDynamic, ShapeError, "calibrate: the placeholder '",
+                 placeholder.name(), "' is fed ", fed.text(), "; wanted ", placeholder.type().text(),
+                 hint("end the data set with batch()"));
         feeds.emplace_back(placeholder, found->second);
         continue;
       }

@@ -33,9 +33,10 @@ struct Chain {
 };
 
 /// Operations whose result has as many rows, entries along the first dimension, as their first input.
-constexpr std::string_view kKeepRows[] = {
-    "conv2d",     "conv3d",     "fused_conv2d",   "fused_conv3d",   "bias_add", "batch_norm", "relu",      "leaky_relu",
-    "max_pool2d", "max_pool3d", "average_pool2d", "average_pool3d", "sigmoid",  "silu",       "hard_swish"};
+constexpr std::string_view kKeepRows[] = {"conv2d",     "conv3d",     "fused_conv2d",   "fused_conv3d",
+                                          "bias_add",   "batch_norm", "relu",           "leaky_relu",
+                                          "max_pool2d", "max_pool3d", "average_pool2d", "average_pool3d",
+                                          "sigmoid",    "silu",       "hard_swish",     "clip"};
 /// Those whose result has as many rows as each input whose number of rows is open, where that is one and the same.
 constexpr std::string_view kJoinRows[] = {"add", "sub", "mul"};
 

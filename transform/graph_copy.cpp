@@ -258,12 +258,15 @@ bool is_without_effect(const Node& node, const KnownBoolean& known) {
 }
 
 void check_is_for_inference(const Graph& graph, const std::vector<bool>* nodes, const char* call) {
+  const auto is_asked = [&](NodeId id) { return nodes == nullptr || (*nodes)[static_cast<std::size_t>(id)]; };
+  // Before all else: what else a graph with variables has that is no inference, freeze takes away.
   for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    if (nodes != nullptr && !(*nodes)[static_cast<std::size_t>(id)]) continue;
     const Node& node = graph.node(id);
-    SF_CHECK(!is_session_variable(node), ArgumentError, call, ": the graph has the variable '", node.name(),
-             "', whose values a session has", Fact{"where", node.place()}, hint("take what freeze gives"));
-    check_is_for_inference(node, constant_boolean, call);
+    SF_CHECK(!is_asked(id) || !is_session_variable(node), ArgumentError, call, ": the graph has the variable '",
+             node.name(), "', whose values a session has", Fact{"where", node.place()}, hint("take what freeze gives"));
+  }
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    if (is_asked(id)) check_is_for_inference(graph.node(id), constant_boolean, call);
   }
 }
 

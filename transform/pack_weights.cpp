@@ -90,6 +90,7 @@ Transform pack_weights_transform() {
                   SF_CHECK(number <= INT32_MAX, ArgumentError, "pack_weights: ", name, " is ", number,
                            "; wanted at most ", INT32_MAX);
                 }
+                SF_CHECK(arguments.number("batch", 1) > 0, ArgumentError, "pack_weights: batch is 0; wanted 1 or more");
               },
           .apply =
               [](const TransformedGraph& given, const TransformArguments& arguments) {

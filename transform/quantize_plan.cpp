@@ -32,6 +32,15 @@ const ConvolutionOptions& convolution_of(const Node& node) {
                                     : node.options<ConvolutionOptions>();
 }
 
+/// Which transform takes an operation away that none of 8 bits stands for.
+const char* advice_on(const std::string& op) {
+  if (op == "dropout") return "; remove_nodes(op=dropout) leaves it out";
+  if (op == "fake_quantize") return "; take_ranges, before the others, takes its range instead";
+  if (op == "batch_norm") return "; fold_batch_norms folds it into the convolution or product before it, where it can";
+  if (op == "with_packed_weights") return "; pack weights behind quantize_nodes";
+  return "";
+}
+
 /// The weights of a product as [C, F], also where they are read the other way round.
 HostTensor rows_of_channels(const HostTensor& weights, bool is_transposed) {
   if (!is_transposed) return weights.clone();
@@ -195,7 +204,7 @@ std::string QuantizePlan::try_node(const Node& node) {
   // What an earlier transform has made.
   const std::string& op = node.op().name;
   if (op == "quantize" || op == "dequantize" || op.starts_with("quantized_")) return {};
-  return "there is none of 8 bits";
+  return text_of("there is none of 8 bits", advice_on(op));
 }
 
 std::string QuantizePlan::try_product(const Node& node) {

@@ -68,7 +68,10 @@ class TransformText {
     const std::size_t begin = at_;
     const auto is_of_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
     while (at_ < text_.size() && is_of_word(text_[at_])) ++at_;
-    if (at_ == begin) refuse(text_of("wanted the name of ", what));
+    if (at_ == begin) {
+      const std::string found = at_ == text_.size() ? std::string("nothing more") : text_of("'", text_[at_], "'");
+      refuse(text_of("wanted the name of ", what, ", there is ", found));
+    }
     return std::string(text_.substr(begin, at_ - begin));
   }
 

@@ -41,6 +41,10 @@ TEST_F(Freeze, RefusesWhatItCannotMake) {
                  HasSubstr("'fold_constants'"));
   expect_refused("freeze " + path("run") + " " + path("model") + " --quantize synthetic --calibration minmax",
                  HasSubstr("'min_max'"));
+  expect_refused("freeze " + path("run") + " " + path("model") + " --calibration entropy", HasSubstr("--quantize"));
+  expect_refused("freeze " + path("run") + " " + path("model") + " --transforms quantize_nodes",
+                 HasSubstr("leave quantize_nodes to --quantize DATA"));
+  expect_refused("freeze " + path("nowhere") + " " + path("model"), HasSubstr("CHECKPOINT: there is no"));
   EXPECT_FALSE(std::filesystem::exists(path("model")));
 }
 

@@ -138,6 +138,8 @@ TEST(Freeze, RefusesWhatIsNoInference) {
   EXPECT_EQ(freeze(session, {dropped}, {.feeds = {{is_training, false}}}).outputs.size(), 1U);
   EXPECT_THAT(error_text<ArgumentError>([&] { transform_graph(graph, {w * x}, "strip_unused_nodes"); }),
               HasSubstr("take what freeze gives"));
+  EXPECT_THAT(error_text<ArgumentError>([&] { transform_graph(graph, {noise + w}, "strip_unused_nodes"); }),
+              HasSubstr("take what freeze gives"));  // random or not
 }
 
 TEST(Freeze, SwapsNoConstant) {

@@ -128,6 +128,7 @@ TEST(PackWeights, AreRefusedByFilesAndForShapesThatAreOpen) {
     return error_text<ArgumentError>([&] { transform_graph(graph, {y}, text); });
   };
   EXPECT_THAT(refusal("pack_weights"), HasSubstr("the placeholder 'x' is f32[?,?]"));
+  EXPECT_THAT(refusal("pack_weights(batch=0)"), HasSubstr("batch is 0"));
   EXPECT_THAT(refusal("pack_weights(batch=99999999999)"), HasSubstr("wanted at most"));
   Graph known;
   const Value image = placeholder(known, "x", {kDynamic, 6, 6, 16});

@@ -134,6 +134,16 @@ TEST(QuantizeNodes, ComputesAllThatItCanWithIntegers) {
   }
 }
 
+TEST(QuantizeNodes, TellsWhichTransformTakesAwayWhatStaysFloat) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 8}), off = constant(graph, HostTensor::scalar(false));
+  const Value dropped = dropout(x, off, {.rate = 0.5F});
+  const Value rounded = fake_quantize(dropped, constant(graph, 0.0F), constant(graph, 1.0F));
+  const std::string report = quantize_report(transform_graph(graph, {rounded}, "")).text();
+  EXPECT_THAT(report, HasSubstr("remove_nodes(op=dropout) leaves it out"));
+  EXPECT_THAT(report, HasSubstr("take_ranges, before the others"));
+}
+
 TEST(QuantizeNodes, GivesTheSameBitsForEveryNumberOfThreads) {
   const ResidualNet net;
   const InferenceGraph made = transform_graph(net.frozen, "quantize_nodes");

@@ -181,6 +181,10 @@ TEST(Calibrate, RefusesWhatIsNoCalibration) {
   EXPECT_THAT(refusal(some, {.percentile = 0}), HasSubstr("percentile is 0"));
   EXPECT_THAT(refusal(some, {.max_batches = -1}), HasSubstr("max_batches is -1"));
   EXPECT_THAT(refusal(some, {.method = static_cast<CalibrationMethod>(7)}), HasSubstr("number 7"));
+  Example rows;
+  rows.emplace("x", HostTensor(Dtype::f32, {3, 4}));
+  const Dataset single = Dataset::from(std::move(rows));
+  EXPECT_THAT(whole_error_text<ShapeError>([&] { calibrate(it.frozen, single); }), HasSubstr("with batch()"));
   const std::string infinite = refusal(batches_of("x", {{3e38F, 0, 0, 1}}), {});
   EXPECT_THAT(infinite, HasSubstr("SF-E605"));
   EXPECT_THAT(infinite, HasSubstr("'add'"));

@@ -184,6 +184,7 @@ TEST(Fuse, LeavesSumsWhoseRowsMayDiffer) {
   };
   EXPECT_EQ(sums_left(conv2d(x, w) + other), 1);
   EXPECT_EQ(sums_left(conv2d(x, w) + relu(x)), 0);
+  EXPECT_EQ(sums_left(conv2d(clip(x, 0, 6), w) + x), 0);
 }
 
 TEST(Fuse, LeavesConvolutionsOfOpenFilters) {
@@ -296,7 +297,7 @@ TEST(TransformText, IsRefusedWithThePlaceAndTheNearestName) {
   EXPECT_THAT(refusal("remove_nodes"), HasSubstr("remove_nodes(op=...)"));
   EXPECT_THAT(refusal("remove_nodes(op=\"relu)"), HasSubstr("a value has no end"));
   EXPECT_THAT(refusal("remove_nodes(op=rellu)"), HasSubstr("did you mean 'relu'?"));
-  EXPECT_THAT(refusal("fold_constants; strip"), HasSubstr("wanted the name of a transform"));
+  EXPECT_THAT(refusal("fold_constants; strip"), HasSubstr("wanted the name of a transform, there is ';'"));
   EXPECT_THAT(refusal("sort_by_execution_order(order=up)"), HasSubstr("is no argument of sort_by_execution_order"));
   EXPECT_THAT(refusal(std::string(1 << 17, ' ')), HasSubstr("wanted at most"));
   EXPECT_THAT(refusal("remove_nodes(op=swap_out)"), HasSubstr("moves values between host and device"));
