@@ -46,7 +46,9 @@ Value rounded_input(Value x, const FakeQuantizationOptions& options) {
   const auto scope = graph.scope("input_range");
   const Ends moving = moving_ends(stop_gradient(x), options);
   if (options.ranges == RangeKind::moving) return fake_quantize(x, moving.minimum, moving.maximum);
-  const Value limit = parameter("limit", constant_initializer(static_cast<double>(options.initial_limit)), {graph, {}});
+  // A step may bring it below 0, where it counts by its magnitude and is trained like any.
+  const Value limit =
+      abs(parameter("limit", constant_initializer(static_cast<double>(options.initial_limit)), {graph, {}}));
   const Value is_signed = less(moving.minimum, constant(graph, 0.0F));
   return fake_quantize(x, select(is_signed, neg(limit), 0.0F), limit);
 }

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/nearest.h"
 #include "graph/op_def.h"
 #include "graph/op_registry.h"
+#include "graph/traversal.h"
 #include "transform/graph_copy.h"
 #include "transform/transform.h"
 
@@ -48,6 +51,40 @@ std::optional<Value> handed_on(const Node& node) {
   return data;
 }
 
+/// What an operation of these stands for when it goes; none where it stays.
+std::optional<Value> in_place_of(const Node& node, const std::set<const OpDef*>& ops, const TransformedGraph& given) {
+  if (!ops.contains(&node.op())) return std::nullopt;
+  const std::optional<Value> data = handed_on(node);
+  if (!data || node.branch() != data->node().branch()) return std::nullopt;
+  // An output keeps its name.
+  const Value removed = given.graph.node(node.id()).output();
+  const bool is_output = std::find(given.outputs.begin(), given.outputs.end(), removed) != given.outputs.end();
+  return is_output ? std::nullopt : data;
+}
+
+bool keeps_values(const Node& node) {
+  std::vector<TensorType> inputs;
+  for (const Value& input : node.inputs()) inputs.push_back(input.type());
+  const std::vector<std::optional<bool>> booleans = known_booleans(node, constant_boolean);
+  return node.op().is_identity && node.op().is_identity({inputs, node.output_types(), booleans, node.any_options()});
+}
+
+/// The ranges of what has the same values afterwards: not of what is computed of a relu that is gone.
+ValueRanges kept_ranges(const TransformedGraph& given, const std::set<const OpDef*>& ops) {
+  ValueRanges kept = given.ranges;
+  if (kept.empty()) return kept;
+  std::set<const Node*> changed;
+  for (const NodeId id : topological_order(DependencyGraph(given.graph))) {
+    Node& node = given.graph.node(id);
+    const bool is_behind = std::any_of(node.inputs().begin(), node.inputs().end(),
+                                       [&](const Value& input) { return changed.contains(&input.node()); });
+    if (!is_behind && (!in_place_of(node, ops, given) || keeps_values(node))) continue;
+    changed.insert(&node);
+    for (int i = 0; i < static_cast<int>(node.output_types().size()); ++i) kept.drop(node.output(i).name());
+  }
+  return kept;
+}
+
 }  // namespace
 
 Transform remove_nodes_transform() {
@@ -56,17 +93,12 @@ Transform remove_nodes_transform() {
           .apply =
               [](const TransformedGraph& given, const TransformArguments& arguments) {
                 const std::set<const OpDef*> ops = ops_named(arguments.texts("op"));
-                GraphCopy copy(given);
+                const ValueRanges ranges = kept_ranges(given, ops);
+                GraphCopy copy(TransformedGraph{given.graph, given.outputs, ranges});
                 copy.copy_all([&](const Node& node, GraphCopy& made) {
-                  if (!ops.contains(&node.op())) return false;
-                  const std::optional<Value> data = handed_on(node);
-                  if (!data || node.branch() != data->node().branch()) return false;
-                  const Value removed = given.graph.node(node.id()).output();
-                  // An output keeps its name.
-                  if (std::find(given.outputs.begin(), given.outputs.end(), removed) != given.outputs.end())
-                    return false;
-                  made.map(removed, made.mapped(*data));
-                  return true;
+                  const std::optional<Value> data = in_place_of(node, ops, given);
+                  if (data) made.map(given.graph.node(node.id()).output(), made.mapped(*data));
+                  return data.has_value();
                 });
                 return copy.finish(given.outputs);
               }};

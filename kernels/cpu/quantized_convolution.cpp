@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 #include "device/parallel.h"
@@ -163,6 +164,35 @@ std::int64_t images_at_once(const ConvolutionProblem& whole) {
   return images;
 }
 
+/// Whether the implementation of that name may add up. What is neither of brgemm nor of tiles takes i8 for u8 that is
+/// 128 more, and takes the difference off in f32 (2.6.3): exact up to 2^24 alone.
+template <bool may_have_tiles, bool has_long_sums>
+bool adds_exactly(std::string_view name) {
+  const bool has_tiles = name.find("amx") != std::string_view::npos;
+  if (!is_exact_with_bytes(name) || (has_tiles && !may_have_tiles)) return false;
+  return !has_long_sums || has_tiles || name.starts_with("brg");
+}
+
+/// Whether code for tiles may be taken. oneDNN's copies pixels to a scratchpad, a part a thread, that it takes to be
+/// smaller than they are where windows have a stride: where they pass over pixels, where some lie behind the last
+/// window, and where channels fill no block. It writes past its part, into that of the next thread (2.6.3).
+bool may_have_tiles(const ConvolutionGeometry& g) {
+  constexpr std::int64_t kTileBytes = 64;
+  const auto has_no_stride = [](const WindowAxis& axis) { return axis.stride == 1; };
+  const auto reads_all = [](const WindowAxis& axis) {
+    return axis.extent() >= axis.stride && (axis.out - 1) * axis.stride + axis.extent() >= axis.before + axis.size;
+  };
+  return std::all_of(g.axes.begin(), g.axes.end(), has_no_stride) ||
+         (g.channels / g.groups % kTileBytes == 0 && std::all_of(g.axes.begin(), g.axes.end(), reads_all));
+}
+
+WantedImplementation wanted_implementation(const ConvolutionGeometry& g, Dtype x) {
+  constexpr std::int64_t kMostExactProducts = (1 << 24) / (255 * 128);
+  const bool has_long_sums = x == Dtype::i8 && g.num_taps() * (g.channels / g.groups) > kMostExactProducts;
+  if (may_have_tiles(g)) return has_long_sums ? adds_exactly<true, true> : adds_exactly<true, false>;
+  return has_long_sums ? adds_exactly<false, true> : adds_exactly<false, false>;
+}
+
 /// nullptr where oneDNN has no exact code for the machine.
 std::unique_ptr<Kernel> quantized_by_onednn(const KernelRequest& request) {
   const QuantizedProblem quantized = quantized_problem(request.node, request.inputs[0].shape, request.inputs[1].shape);
@@ -173,8 +203,9 @@ std::unique_ptr<Kernel> quantized_by_onednn(const KernelRequest& request) {
   dims[0] = images;
   const auto problem = integer_problem(request, quantized, Shape(std::move(dims)));
   OneDnn& onednn = onednn_of(request);
-  const auto description = describe_convolution(onednn, onednn_words(problem), is_exact_with_bytes);
-  if (!is_exact_with_bytes(description.impl_info_str())) return nullptr;
+  const WantedImplementation is_wanted = wanted_implementation(problem.geometry, request.inputs[0].dtype);
+  const auto description = describe_convolution(onednn, onednn_words(problem), is_wanted);
+  if (!is_wanted(description.impl_info_str())) return nullptr;
   const memory::desc weights = description.weights_desc();
   OneDnnQuantizedConvolution::Parts parts;
   parts.call = OneDnnCall(onednn, description,

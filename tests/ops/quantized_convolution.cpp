@@ -83,16 +83,20 @@ constexpr Behind kWithIntegers{
 constexpr Behind kToFloats{.x = Dtype::i8, .product = {.residual_factor = 1.0F}, .residual = Dtype::f32};
 
 std::vector<OpCase> quantized_cases() {
-  const ConvolutionLine<2> lines[] = {{"images", {3, 6, 5, 16}, {3, 3, 16, 16}, {}, true},
-                                      {"few_channels", {2, 9, 9, 3}, {5, 5, 3, 10}, {.stride = {2, 2}}},
-                                      {"wide_1x1", {1, 4, 5, 64}, {1, 1, 64, 96}},
-                                      {"depthwise", {2, 7, 6, 17}, {3, 3, 1, 17}, {.groups = 17}},
-                                      {"groups", {2, 6, 6, 64}, {3, 3, 16, 64}, {.groups = 4}},
-                                      {"few_in_groups", {2, 6, 6, 8}, {3, 3, 4, 6}, {.groups = 2}},
-                                      {"dilated", {1, 9, 9, 16}, {3, 3, 16, 24}, {.dilation = {2, 2}}},
-                                      {"many_images", {70, 16, 16, 4}, {1, 1, 4, 70}},
-                                      {"empty_batch", {0, 8, 8, 3}, {3, 3, 3, 4}},
-                                      {"no_channels", {2, 3, 3, 0}, {1, 1, 0, 4}}};
+  const ConvolutionLine<2> lines[] = {
+      {"images", {3, 6, 5, 16}, {3, 3, 16, 16}, {}, true},
+      {"few_channels", {2, 9, 9, 3}, {5, 5, 3, 10}, {.stride = {2, 2}}},
+      {"wide_1x1", {1, 4, 5, 64}, {1, 1, 64, 96}},
+      {"depthwise", {2, 7, 6, 17}, {3, 3, 1, 17}, {.groups = 17}},
+      {"groups", {2, 6, 6, 64}, {3, 3, 16, 64}, {.groups = 4}},
+      {"few_in_groups", {2, 6, 6, 8}, {3, 3, 4, 6}, {.groups = 2}},
+      {"dilated", {1, 9, 9, 16}, {3, 3, 16, 24}, {.dilation = {2, 2}}},
+      {"many_images", {70, 16, 16, 4}, {1, 1, 4, 70}},
+      // Pixels that windows pass over, and that lie behind the last one.
+      {"passed_over", {2, 10, 9, 320}, {1, 2, 320, 17}, {.stride = {2, 3}}},
+      {"left_over", {1, 12, 8, 640}, {7, 7, 640, 5}, {.stride = {3, 3}, .padding = Padding::valid}},
+      {"empty_batch", {0, 8, 8, 3}, {3, 3, 3, 4}},
+      {"no_channels", {2, 3, 3, 0}, {1, 1, 0, 4}}};
   std::vector<OpCase> all;
   for (const auto& line : lines) {
     all.push_back(quantized_case(line, kToBytes, "_relu"));

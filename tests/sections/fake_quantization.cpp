@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "autodiff/gradients.h"
 #include "graph/layers.h"
 #include "graph/ops/arithmetic.h"
+#include "graph/ops/reduce.h"
 #include "graph/ops/unary.h"
 #include "tests/sections/image_nets.h"
 
@@ -57,6 +60,32 @@ TEST(FakeQuantizedTraining, RangesFollowWhatLayersAreGiven) {
   EXPECT_EQ(session.read(maximum).item<float>(), 1.5F);
   step(5);
   EXPECT_EQ(session.read(maximum).item<float>() / session.read(weight).item<float>(), (0.25F * 3 + 0.5F * 5) / 0.75F);
+}
+
+TEST(FakeQuantizedTraining, LimitsBelowZeroCountByTheirMagnitudeAndLearn) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 2});
+  Value y;
+  {
+    const FakeQuantization eight_bits(graph, {.ranges = RangeKind::learned});
+    y = dense(x, {.features = 3});
+  }
+  const Value limit = graph.find("dense/input_range/limit").output();
+  const std::vector<Value> found = {y, gradients(reduce_sum(y), {limit})[0]};
+  Session session(graph);
+  session.initialize();
+  session.write(graph.find("dense/input_range/weight").output(), HostTensor::scalar(1.0F));
+  for (const float least : {-1.0F, 0.0F}) {  // of what has been seen: rounded with a sign, and without
+    session.write(graph.find("dense/input_range/minimum").output(), HostTensor::scalar(least));
+    const auto at = [&](float value) {
+      session.write(limit, HostTensor::scalar(value));
+      return session.run(found, {{x, HostTensor::of<float>({2, 2}, {-1, 0.3F, 0.7F, 5})}});
+    };
+    const auto above = at(2), below = at(-2);
+    EXPECT_TRUE(std::ranges::equal(above[0].values<float>(), below[0].values<float>())) << least;
+    EXPECT_NE(above[1].item<float>(), 0) << least;
+    EXPECT_EQ(above[1].item<float>(), -below[1].item<float>()) << least;
+  }
 }
 
 TEST(FakeQuantizedTraining, RefusesOptionsThatAreNone) {

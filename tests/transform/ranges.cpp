@@ -75,6 +75,19 @@ TEST(ValueRanges, StayWithTensorsThatKeepTheirValues) {
   EXPECT_EQ(fused.ranges.of("x"), (ValueRange{0, 1}));
 }
 
+TEST(ValueRanges, GoWhereRemovedOperationsLeaveOtherValues) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 3}), y = neg(stop_gradient(x)), positive = relu(y), z = abs(positive);
+  InferenceGraph given = transform_graph(graph, {z}, "");
+  for (const Value& value : {x, y, positive, z}) given.ranges.set(value, {0, 1});
+  EXPECT_EQ(transform_graph(given, "remove_nodes(op=stop_gradient)").ranges, given.ranges);
+  // Without the relu what is behind it has other values, and its range is not that of what it read.
+  given.ranges.drop(y.name());
+  const ValueRanges left = transform_graph(given, "remove_nodes(op=relu)").ranges;
+  EXPECT_EQ(left.size(), 1U);
+  EXPECT_EQ(left.of(x), (ValueRange{0, 1}));
+}
+
 TEST(ValueRanges, OfNoTensorOfTheGraphAreRefused) {
   const TemporaryFolder folder;
   NormedConvolution it;
