@@ -39,6 +39,11 @@ IntegerForm form_of(const ValueRange& range) {
   return {is_unsigned ? Dtype::u8 : Dtype::i8, std::max(most / (is_unsigned ? 255.0F : 127.0F), kLeastScale)};
 }
 
+/// Such that the largest u8 is no more than `high`: what is above it becomes that.
+ValueRange clipped(const ValueRange& range, float high) {
+  return {0, range.maximum > 0 ? std::min(range.maximum, high) : high};
+}
+
 /// Cut to what f32 holds: ranges and weights are finite, what is made of them need not be.
 float finite_float(double number) {
   constexpr double kMost = std::numeric_limits<float>::max();
@@ -53,7 +58,9 @@ std::map<Value, IntegerForm> forms_of(const TransformedGraph& given, const Quant
   for (const Value& value : plan.ranged_values()) {
     const auto range = given.ranges.of(value);
     if (range) {
-      forms.emplace(value, form_of(*range));
+      const QuantizedPart* part = plan.part_of_last(value.node());
+      const bool is_clipped = part != nullptr && part->clip != nullptr;
+      forms.emplace(value, form_of(is_clipped ? clipped(*range, part->clip_high) : *range));
     } else if (++num_missing <= kMostNamed) {
       missing += text_of(missing.empty() ? "'" : ", '", value.name(), "'");
     }

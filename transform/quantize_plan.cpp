@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph/nodes/pool.h"
+#include "graph/nodes/unary.h"
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
 #include "graph/ops/bias_add.h"
@@ -121,6 +122,11 @@ void QuantizePlan::add_needs() {
     const Node* node = *each;
     if (inside_.contains(node)) continue;
     const QuantizedPart* part = part_of_last(*node);
+    if (part != nullptr && part->clip == node && !needs_of(given_.graph.node(node->id()).output()).as_integers) {
+      give_back_clip(*node);
+      reasons_.emplace(node, "nothing of 8 bits reads it");
+      part = nullptr;
+    }
     const bool goes_on = part == nullptr || needs_of(given_.graph.node(node->id()).output()).as_integers ||
                          part->kind == QuantizedPart::Kind::product || part->kind == QuantizedPart::Kind::sum;
     if (!goes_on) {
@@ -193,6 +199,26 @@ void QuantizePlan::take_tail(QuantizedPart& part, DataFormat format, bool takes_
   part.has_relu = true;
 }
 
+void QuantizePlan::take_clip(QuantizedPart& part) {
+  const Node* clip = part.has_relu ? nullptr : follower(*part.last, "clip");
+  if (clip == nullptr) return;
+  const auto& [low, high] = clip->options<ClipOptions>();
+  if (low != 0 || high <= 0 || !std::isfinite(high)) return;
+  part.clip = part.last = clip;
+  part.clip_high = high;
+  part.has_relu = true;
+}
+
+void QuantizePlan::give_back_clip(const Node& clip) {
+  QuantizedPart part = std::move(parts_.extract(&clip).mapped());
+  part.clip = nullptr;
+  part.last = &clip.inputs()[0].node();
+  part.has_relu = false;
+  inside_.erase(part.last);
+  const Node* last = part.last;
+  parts_.emplace(last, std::move(part));
+}
+
 std::string QuantizePlan::try_node(const Node& node) {
   if (node.op().is_given() || !node.op().has_kernel) return {};
   if (!runs_by_inputs_alone(node)) return "it is in a branch, or waits for what it does not read";
@@ -228,6 +254,7 @@ std::string QuantizePlan::try_product(const Node& node) {
   } else {
     take_tail(part, is_product ? DataFormat::nhwc : convolution_of(node).steps.format, true);
   }
+  take_clip(part);
   add_part(std::move(part));
   return {};
 }
@@ -241,6 +268,7 @@ std::string QuantizePlan::try_sum(const Node& node) {
   if (is_open && a != b) return "what it reads may be of several shapes; fuse takes such sums into convolutions";
   QuantizedPart part{.kind = QuantizedPart::Kind::sum, .first = &node, .last = &node, .integers = {a, b}};
   take_tail(part, DataFormat::nhwc, false);
+  take_clip(part);
   add_part(std::move(part));
   return {};
 }

@@ -22,6 +22,7 @@ struct QuantizedPart {
   const Node* first = nullptr;
   const Node* bias = nullptr;  ///< a bias_add
   const Node* relu = nullptr;
+  const Node* clip = nullptr;  ///< from 0 to clip_high, where integers of u8 end
   const Node* last = nullptr;
   std::vector<Value> integers{};  ///< inputs that are read as integers
   Value residual{};               ///< of a product: read as it is
@@ -29,6 +30,7 @@ struct QuantizedPart {
   std::optional<QuantizedWeights> weights{};
   std::shared_ptr<const HostTensor> summands{};  ///< of the bias, f32 [F]; null: none
   bool has_relu = false;
+  float clip_high = 0;
 };
 
 /// How a value of the graph is needed.
@@ -62,6 +64,9 @@ class QuantizePlan {
   /// The only reader of a node's only output, where it is of that op, and nothing but inputs decides when it runs.
   const Node* follower(const Node& node, const char* op) const;
   void take_tail(QuantizedPart& part, DataFormat format, bool takes_bias);
+  void take_clip(QuantizedPart& part);
+  /// Of a part whose result nobody reads as integers.
+  void give_back_clip(const Node& clip);
 
   const TransformedGraph& given_;
   std::vector<std::vector<int>> counts_;

@@ -205,6 +205,27 @@ TEST(QuantizeNodes, GivesNumbersAndIntegersWhereBothAreRead) {
   EXPECT_LE(relative_difference(run_of(made, "x", images), run_of(frozen, "x", images)), 0.02);
 }
 
+TEST(QuantizeNodes, EndsIntegersWhereAClipDoes) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 6, 6, 3});
+  const Value first = clip(conv2d(x, {.features = 8, .bias = true}), 0, 0.5F);
+  const Value second = clip(conv2d(first, {.features = 8}), 0, 0.25F);  // its numbers alone are read
+  Session session(graph);
+  session.initialize();
+  InferenceGraph frozen = transform_graph(freeze(session, {sigmoid(second)}), "fuse");
+  const HostTensor images = random_tensor({4, 6, 6, 3}, 6, -2, 2);
+  frozen.ranges = ranges_over(frozen, "x", images);
+  const InferenceGraph made = transform_graph(frozen, "quantize_nodes");
+  EXPECT_EQ(count_of(*made.graph, "quantized_conv2d"), 2);
+  EXPECT_EQ(count_of(*made.graph, "clip"), 1);
+  EXPECT_EQ(count_of(*made.graph, "quantize"), 1);
+  EXPECT_LE(relative_difference(run_of(made, "x", images), run_of(frozen, "x", images)), 0.02);
+  // A range that is wider than the clip's does not widen it.
+  frozen.ranges.set(frozen[first.name()], {-3, 9});
+  const InferenceGraph wide = transform_graph(frozen, "quantize_nodes");
+  EXPECT_EQ(first_difference(run_of(wide, "x", images), run_of(made, "x", images)), "");
+}
+
 TEST(QuantizedGraphs, LieInFilesOfAQuarterOfTheBytes) {
   Graph graph;
   const Value x = placeholder(graph, "images", {kDynamic, 8, 8, 64});
