@@ -1,6 +1,7 @@
 #include "comm/mpi/mpi_transport.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <thread>
@@ -80,7 +81,11 @@ bool begin_mpi(std::string& why_not) {
   }
   int flag = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&flag);
-  if (flag == 0) beginnings().are_ours = true;
+  if (flag == 0) {
+    beginnings().are_ours = true;
+    // Where there are more ranks than cores Open MPI would yield in every look; see Patience. A user's setting stays.
+    setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0);
+  }
   const int status =
       flag == 0 ? MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) : MPI_Query_thread(&level);
   if (status != MPI_SUCCESS) {
