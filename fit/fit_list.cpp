@@ -235,9 +235,9 @@ class ListFitter::Fitting {
     if (!found.plan) return std::numeric_limits<double>::infinity();
     if (!drafts_.copies_variables()) return found.evaluation.cost;
     watch_.check();
-    const auto [known, is_new] = seconds_.try_emplace(executions_of(*found.plan), 0);
-    if (is_new) known->second = drafts_.plain(list_of(known->first)).seconds;
-    return known->second;
+    const std::vector<int> order = executions_of(*found.plan);
+    if (const auto known = seconds_.find(order); known != seconds_.end()) return known->second;
+    return seconds_[order] = drafts_.plain(list_of(order)).seconds;
   }
 
   /// Of a rung and those below it: a greater budget must not be slower.

@@ -48,11 +48,9 @@ ListDrafts::Swapped ListDrafts::swapped(const InstructionList& list) {
 
 InstructionList ListDrafts::with_forced(const InstructionList& list) {
   if (!has_forced()) return list;
-  const TierBudgets budgets = tools_.budgets();
-  tools_.set_budgets({.device = kAllMemory, .host = kAllMemory, .disk = budgets.disk > 0 ? kAllMemory : 0});
-  InstructionList forced = planned(list, true).list.list;
-  tools_.set_budgets(budgets);
-  return forced;
+  const std::size_t disk = tools_.budgets().disk > 0 ? kAllMemory : 0;
+  const OtherBudgets roomy(tools_, {.device = kAllMemory, .host = kAllMemory, .disk = disk});
+  return planned(list, true).list.list;
 }
 
 std::size_t ListDrafts::least_of_any(const InstructionList& list) {
@@ -62,11 +60,9 @@ std::size_t ListDrafts::least_of_any(const InstructionList& list) {
 }
 
 std::size_t ListDrafts::least_offloaded(const InstructionList& list) {
-  const TierBudgets budgets = tools_.budgets();
-  tools_.set_budgets({.device = 1, .host = kAllMemory, .disk = has_forced() && budgets.disk > 0 ? kAllMemory : 0});
-  const Swapped swapped = this->swapped(list);
-  tools_.set_budgets(budgets);
-  return std::max<std::size_t>(swapped.least_device_bytes, 1);
+  const std::size_t disk = has_forced() && tools_.budgets().disk > 0 ? kAllMemory : 0;
+  const OtherBudgets roomy(tools_, {.device = 1, .host = kAllMemory, .disk = disk});
+  return std::max<std::size_t>(swapped(list).least_device_bytes, 1);
 }
 
 std::size_t ListDrafts::least_of(const InstructionList& list) {

@@ -14,6 +14,21 @@ namespace sectionflow {
 /// Whether somebody else has decided where values of a list go.
 bool is_planned_elsewhere(const InstructionList& list);
 
+/// The tools have other budgets while this lives, and then those that they had, whatever is thrown.
+class OtherBudgets {
+ public:
+  OtherBudgets(PlanningTools& tools, const TierBudgets& budgets) : tools_(tools), before_(tools.budgets()) {
+    tools.set_budgets(budgets);
+  }
+  ~OtherBudgets() { tools_.set_budgets(before_); }
+  OtherBudgets(const OtherBudgets&) = delete;
+  OtherBudgets& operator=(const OtherBudgets&) = delete;
+
+ private:
+  PlanningTools& tools_;
+  const TierBudgets before_;
+};
+
 /// Drafts lists as the policies of a request want them, for the budgets of the tools as they are.
 class ListDrafts {
  public:

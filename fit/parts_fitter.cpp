@@ -56,15 +56,16 @@ PartsFitter::PartsFitter(const InstructionList& list, PlanningTools& tools, cons
       whole_(list, tools, request) {}
 
 FittedList PartsFitter::fitted() {
-  is_thorough_ = false;
   FittedList found = searched();
+  minimum_ = minimum_of_last();
   if (!has_searched_little()) return found;
   if (fits(found) && found.seconds <= seconds_computing_again()) return found;
   const double least_seconds = seconds_in_least_memory();
   if (fits(found) && found.seconds <= least_seconds) return found;
   FittedList thorough = searched_thoroughly(least_seconds);
-  is_thorough_ = !fits(found) || (fits(thorough) && thorough.seconds < found.seconds);
-  return is_thorough_ ? std::move(thorough) : std::move(found);
+  if (fits(found) && !(fits(thorough) && thorough.seconds < found.seconds)) return found;
+  minimum_ = thorough_->minimum_;
+  return thorough;
 }
 
 bool PartsFitter::has_searched_little() const {
@@ -97,21 +98,19 @@ double PartsFitter::seconds_computing_again() {
 double PartsFitter::seconds_in_least_memory() {
   if (seconds_in_least_memory_) return *seconds_in_least_memory_;
   double slowest = seconds_computing_again();
-  const TierBudgets now = tools_.budgets();
   // What policies send to the disk needs one.
   TierBudgets roomy{.device = 1, .host = kAllMemory};
-  if (request_.policies.offloads && now.disk > 0) roomy.disk = kAllMemory;
+  if (request_.policies.offloads && tools_.budgets().disk > 0) roomy.disk = kAllMemory;
   constexpr int kMostAsked = 4;
   for (int asked = 0; asked < kMostAsked; ++asked) {
-    tools_.set_budgets(roomy);
+    const OtherBudgets other(tools_, roomy);
     const FittedList found = searched();
     if (fits(found)) {
       slowest = std::max(slowest, found.seconds);
       break;
     }
-    roomy.device = least_searched();
+    roomy.device = minimum_of_last().bytes;
   }
-  tools_.set_budgets(now);
   return seconds_in_least_memory_.emplace(slowest);
 }
 
@@ -141,24 +140,14 @@ FittedList PartsFitter::searched() {
   return best;
 }
 
-std::size_t PartsFitter::least_device_bytes() const {
-  return is_thorough_ ? thorough_->least_device_bytes() : least_searched();
-}
-
-std::size_t PartsFitter::least_searched() const {
-  const std::size_t whole = whole_.least_device_bytes();
-  return has_tried_parts_ ? std::min(whole, least_parts_->least_device_bytes()) : whole;
-}
-
-bool PartsFitter::least_is_exact() const {
-  if (is_thorough_) return thorough_->least_is_exact();
-  return whole_.least_is_exact() && (!has_tried_parts_ || least_parts_->least_is_exact());
-}
-
-bool PartsFitter::least_is_enough() const {
-  if (is_thorough_) return thorough_->least_is_enough();
-  const bool is_of_parts = has_tried_parts_ && least_parts_->least_device_bytes() < whole_.least_device_bytes();
-  return is_of_parts ? least_parts_->least_is_enough() : whole_.least_is_enough();
+PartsFitter::Minimum PartsFitter::minimum_of_last() const {
+  Minimum least{whole_.least_device_bytes(), whole_.least_is_exact(), whole_.least_is_enough()};
+  if (!has_tried_parts_) return least;
+  const std::size_t in_parts = least_parts_->least_device_bytes();
+  if (in_parts < least.bytes) least.is_enough = least_parts_->least_is_enough();
+  least.bytes = std::min(least.bytes, in_parts);
+  least.is_exact = least.is_exact && least_parts_->least_is_exact();
+  return least;
 }
 
 const PartsFitter::Least& PartsFitter::least_in_parts() {

@@ -32,9 +32,9 @@ class PartsFitter {
   /// to be known only where f(b) is more than s.
   FittedList fitted();
   bool fits(const FittedList& list) const { return whole_.fits(list); }
-  std::size_t least_device_bytes() const;
-  bool least_is_exact() const;
-  bool least_is_enough() const;
+  std::size_t least_device_bytes() const { return minimum_.bytes; }
+  bool least_is_exact() const { return minimum_.is_exact; }
+  bool least_is_enough() const { return minimum_.is_enough; }
   const FittedList& as_it_is() { return whole_.as_it_is(); }
 
   /// What any list, in whatever parts it is, takes at least of what the same list takes as a whole.
@@ -52,10 +52,16 @@ class PartsFitter {
     FittedList drafted{};
   };
 
+  /// Of a search, as ListFitter tells it.
+  struct Minimum {
+    std::size_t bytes = 0;
+    bool is_exact = false, is_enough = false;
+  };
+
   FittedList searched();
   bool has_searched_little() const;
   FittedList searched_thoroughly(double least_seconds);
-  std::size_t least_searched() const;
+  Minimum minimum_of_last() const;
   double seconds_computing_again();
   double seconds_in_least_memory();
   void find_parts();
@@ -76,8 +82,8 @@ class PartsFitter {
   std::unique_ptr<ListFitter> least_parts_;  // of the last of them
   std::optional<Least> least_;
   std::optional<double> seconds_in_least_memory_;
+  Minimum minimum_;                        // of what the last list is by
   std::unique_ptr<PartsFitter> thorough_;  // of the usual effort, where less was asked for
-  bool is_thorough_ = false;               // whether the last list is by that
 };
 
 }  // namespace sectionflow

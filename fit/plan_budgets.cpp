@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "fit/list_drafts.h"
 #include "fit/make_problem.h"
 #include "planning/evaluate.h"
 #include "planning/lower_bound.h"
@@ -96,7 +97,7 @@ const BudgetPlanner::Planned& BudgetPlanner::planned(std::size_t budget_bytes) {
   if (known != planned_.end()) return known->second;
   TierBudgets budgets = budgets_;
   budgets.device = budget_bytes;
-  tools_.set_budgets(budgets);
+  const OtherBudgets other(tools_, budgets);
   const FittedList fitted = fitter_.fitted();
   BudgetPoint point{.budget_bytes = budget_bytes,
                     .fits = fitter_.fits(fitted),
@@ -110,7 +111,6 @@ const BudgetPlanner::Planned& BudgetPlanner::planned(std::size_t budget_bytes) {
       ++point.recomputed_operations;
     if (instruction.kind == StepKind::copy_out) point.bytes_out += tools_.graph().type(instruction.fetched).bytes();
   }
-  tools_.set_budgets(budgets_);
   return planned_.emplace(budget_bytes, Planned{point, fitter_.least_device_bytes()}).first->second;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "fit/parts_fitter.h"
 #include "graph/ops/arithmetic.h"
 #include "runtime/engine.h"
@@ -141,24 +142,32 @@ void expect_monotone(const std::vector<Found>& found) {
   }
 }
 
-/// Plans for `count` budgets of the subject, each against all that are within it.
-void expect_monotone(const Subject& subject, std::uint64_t seed, int count) {
-  SCOPED_TRACE(subject.name);
+/// Calls `use` with the list and the tools of a training step of the subject.
+template <typename Use>
+void with_tools(const Subject& subject, const Use& use) {
   Graph graph;
   GraphSectionManager manager(graph);
   const TrainingNet net = subject.net.build(graph, manager);
   SessionOptions options = subject.session;
   options.threads = 1;
   Session session(graph, options);
-  std::vector<Found> found;
   engine(session).set_instruction_editor("fitted", [&](const InstructionList& list, PlanningTools& tools) {
     const TierBudgets budgets = tools.budgets();
-    found = found_for(subject, list, tools, seed, count);
+    use(list, tools);
     tools.set_budgets(budgets);
     return list;
   });
   FeedStore store;
   (void)session.plan({net.loss}, types_of(net.feeds(0, store)), {.targets = manager.training_operations()});
+}
+
+/// Plans for `count` budgets of the subject, each against all that are within it.
+void expect_monotone(const Subject& subject, std::uint64_t seed, int count) {
+  SCOPED_TRACE(subject.name);
+  std::vector<Found> found;
+  with_tools(subject, [&](const InstructionList& list, PlanningTools& tools) {
+    found = found_for(subject, list, tools, seed, count);
+  });
   ASSERT_EQ(found.size(), static_cast<std::size_t>(count));
   expect_monotone(found);
 }
@@ -169,6 +178,27 @@ void expect_monotone_subjects(std::uint64_t first, std::uint64_t last, int count
 
 TEST(MonotoneFits, UnderFiftyBudgetsOfAllTiersByAnyEffort) {
   expect_monotone_subjects(1, 1, 50);
+}
+
+/// Where little host memory is given the low effort asks what it finds in all of it.
+TEST(MonotoneFits, ThatAreStoppedAmongOtherBudgetsLeaveThoseThatWereAsked) {
+  Subject subject = random_subject(101);
+  subject.effort = 1;
+  with_tools(subject, [&](const InstructionList& list, PlanningTools& tools) {
+    TierBudgets asked{.device = 1, .host = kPlenty};
+    bool stops = false;
+    FitRequest request{.profile = &subject.profile, .effort = subject.effort};
+    request.stop = [&] { return stops && tools.budgets().host != asked.host; };
+    PartsFitter fitter(list, tools, request);
+    tools.set_budgets(asked);
+    (void)fitter.fitted();
+    asked = {.device = fitter.least_device_bytes(), .host = 1};
+    tools.set_budgets(asked);
+    stops = true;
+    EXPECT_THROW(fitter.fitted(), StoppedError);
+    EXPECT_EQ(tools.budgets().device, asked.device);
+    EXPECT_EQ(tools.budgets().host, asked.host);
+  });
 }
 
 TEST(ManyMonotoneFits, UnderFiftyBudgetsOfAllTiersByAnyEffort) {
