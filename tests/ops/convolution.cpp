@@ -125,6 +125,8 @@ std::vector<OpCase> bf16_cases() {
       {"many", {4, 9, 10, 48}, {3, 3, 48, 80}},
       {"many_halved", {4, 9, 10, 48}, {3, 3, 48, 80}, {.stride = {2, 2}}},
       {"halved_by_a_row", {4, 13, 6, 192}, {1, 3, 192, 64}, {.stride = {2, 2}}},
+      {"left_over", {2, 13, 18, 96}, {4, 4, 96, 16}, {.stride = {3, 3}, .padding = Padding::valid}},
+      {"beside_zeros_alone", {1, 9, 7, 64}, {3, 3, 64, 16}, {.stride = {2, 2}, .padding = Padding({1, 2}, {3, 0})}},
       {"of_63_pixels", {1, 7, 9, 96}, {1, 1, 96, 112}},
       {"of_pixels", {2, 6, 5, 96}, {1, 1, 96, 104}},
       {"of_every_third_pixel", {2, 8, 7, 104}, {1, 1, 104, 96}, {.stride = {3, 2}}},
