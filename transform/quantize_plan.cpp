@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph/nodes/pool.h"
+#include "graph/nodes/quantize.h"
 #include "graph/nodes/unary.h"
 #include "graph/op_def.h"
 #include "graph/ops/basic.h"
@@ -34,11 +35,12 @@ const ConvolutionOptions& convolution_of(const Node& node) {
 }
 
 /// Which transform takes an operation away that none of 8 bits stands for.
-const char* advice_on(const std::string& op) {
-  if (op == "dropout") return "; remove_nodes(op=dropout) leaves it out";
-  if (op == "fake_quantize") return "; take_ranges, before the others, takes its range instead";
-  if (op == "batch_norm") return "; fold_batch_norms folds it into the convolution or product before it, where it can";
-  if (op == "with_packed_weights") return "; pack weights behind quantize_nodes";
+const char* advice_on(const Node& node) {
+  if (is_op(node, "dropout")) return "; remove_nodes(op=dropout) leaves it out";
+  if (is_op(node, "fake_quantize")) return "; take_ranges, before the others, takes its range instead";
+  if (is_op(node, "batch_norm"))
+    return "; fold_batch_norms folds it into the convolution or product before it, where it can";
+  if (is_op(node, "with_packed_weights")) return "; pack weights behind quantize_nodes";
   return "";
 }
 
@@ -228,9 +230,9 @@ std::string QuantizePlan::try_node(const Node& node) {
                        is_op(node, "average_pool3d");
   if (is_pool || is_op(node, "reshape") || is_op(node, "flatten")) return try_pool(node);
   // What an earlier transform has made.
-  const std::string& op = node.op().name;
-  if (op == "quantize" || op == "dequantize" || op.starts_with("quantized_")) return {};
-  return text_of("there is none of 8 bits", advice_on(op));
+  const bool reads_integers = !node.inputs().empty() && is_quantized(node.inputs()[0].dtype());
+  if (is_op(node, "quantize") || (reads_integers && !is_op(node, "cast"))) return {};
+  return text_of("there is none of 8 bits", advice_on(node));
 }
 
 std::string QuantizePlan::try_product(const Node& node) {
