@@ -27,11 +27,12 @@ bool meets_pixels_everywhere(const WindowAxis& axis) {
   return true;
 }
 
-/// Whether all windows meet pixels, and none is left behind the last of them: oneDNN's code for a stride takes others
-/// for smaller than they are, and reads and writes past its scratchpad (2.6.3).
-bool meets_all_pixels(const WindowAxis& axis) {
-  return axis.before < axis.extent() && axis.after < axis.extent() &&
-         (axis.out - 1) * axis.stride + axis.extent() >= axis.before + axis.size;
+/// Whether oneDNN's code for a stride may be taken along an axis: all windows meet pixels, and, where they have more
+/// than one, no pixel is left behind the last of them. It reads and writes past its scratchpad otherwise (2.6.3).
+bool may_have_stride(const WindowAxis& axis, bool is_of_one_pixel) {
+  const bool meet_pixels = axis.before < axis.extent() && axis.after < axis.extent();
+  const bool reach_end = (axis.out - 1) * axis.stride + axis.extent() >= axis.before + axis.size;
+  return meet_pixels && (is_of_one_pixel || reach_end);
 }
 
 bool is_of_pixels(const ConvolutionGeometry& g) {
@@ -109,7 +110,9 @@ bool may_take_bf16(const ConvolutionGeometry& g) {
   const WindowAxis &rows = g.axes[0], &columns = g.axes[1];
   const bool has_stride = rows.stride > 1 || columns.stride > 1;
   if (has_stride && (rows.stride != columns.stride || rows.window != columns.window)) return false;
-  if (has_stride && g.num_taps() > 1 && !(meets_all_pixels(rows) && meets_all_pixels(columns))) return false;
+  const bool is_of_one_pixel = g.num_taps() == 1;
+  if (has_stride && !(may_have_stride(rows, is_of_one_pixel) && may_have_stride(columns, is_of_one_pixel)))
+    return false;
   const bool fills_vectors = g.filters % 16 == 0 && (g.channels % 16 == 0 || g.channels <= 4);
   return fills_vectors && std::all_of(g.axes.begin(), g.axes.end(), [](const WindowAxis& axis) {
            return axis.dilation == 1 && meets_pixels_everywhere(axis);

@@ -182,8 +182,10 @@ bool may_have_tiles(const ConvolutionGeometry& g) {
   const auto reads_all = [](const WindowAxis& axis) {
     return axis.extent() >= axis.stride && (axis.out - 1) * axis.stride + axis.extent() >= axis.before + axis.size;
   };
+  const auto is_bare = [](const WindowAxis& axis) { return axis.window == 1 && axis.before == 0 && axis.after == 0; };
   // Windows of one pixel are products, of code of their own.
-  return g.num_taps() == 1 || std::all_of(g.axes.begin(), g.axes.end(), has_no_stride) ||
+  return std::all_of(g.axes.begin(), g.axes.end(), is_bare) ||
+         std::all_of(g.axes.begin(), g.axes.end(), has_no_stride) ||
          (g.channels / g.groups % kTileBytes == 0 && std::all_of(g.axes.begin(), g.axes.end(), reads_all));
 }
 
