@@ -13,6 +13,7 @@ import os
 import statistics
 import subprocess
 
+from rounds import add_round_arguments, environment_of
 from worker import Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,17 +31,8 @@ def parse_arguments():
     parser.add_argument("--peer", action="append", choices=sum(PEERS.values(), ()), help="may be repeated; all if absent")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=12, help="of each in a round, of which the median counts")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--wait-policy", choices=("passive", "active", "unset"), default="unset", help="OMP_WAIT_POLICY of both")
-    parser.add_argument("--json", help="write the results to this file too")
+    add_round_arguments(parser)
     return parser.parse_args()
-
-
-def environment_of(arguments):
-    environment = {"OMP_NUM_THREADS": str(arguments.threads)}
-    if arguments.wait_policy != "unset":
-        environment["OMP_WAIT_POLICY"] = arguments.wait_policy
-    return environment
 
 
 def measure_ours(arguments, kinds):

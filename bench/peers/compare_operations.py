@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import tempfile
 
+from rounds import add_round_arguments, environment_of
 from worker import Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,17 +36,8 @@ def parse_arguments():
     parser.add_argument("--op", action="append", choices=sorted({case["op"] for case in CASES}), help="may be repeated")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=9, help="of a round, of which the median counts")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--wait-policy", choices=("passive", "active", "unset"), default="unset", help="OMP_WAIT_POLICY of both")
-    parser.add_argument("--json", help="write the results to this file too")
+    add_round_arguments(parser)
     return parser.parse_args()
-
-
-def environment_of(arguments):
-    environment = {"OMP_NUM_THREADS": str(arguments.threads)}
-    if arguments.wait_policy != "unset":
-        environment["OMP_WAIT_POLICY"] = arguments.wait_policy
-    return environment
 
 
 def measure_ours(arguments, case):

@@ -1,0 +1,14 @@
+"""What comparisons in rounds have in common: both sides in turn, with the same threads."""
+
+
+def add_round_arguments(parser):
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--wait-policy", choices=("passive", "active", "unset"), default="unset", help="OMP_WAIT_POLICY of both")
+    parser.add_argument("--json", help="write the results to this file too")
+
+
+def environment_of(arguments):
+    environment = {"OMP_NUM_THREADS": str(arguments.threads)}
+    if arguments.wait_policy != "unset":
+        environment["OMP_WAIT_POLICY"] = arguments.wait_policy
+    return environment
