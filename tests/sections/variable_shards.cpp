@@ -1,4 +1,4 @@
-// Ranks that hold their variables in shards have the bits of ranks that hold them whole, in less memory.
+// Ranks that hold their variables in shards, at a server or as copies have the bits of ranks that hold them whole.
 
 #include "graph/variable_shards.h"
 
@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -26,12 +28,33 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-RankedCase sharded_case(int ranks, int micro_batches, const Optimizer& optimizer, TrainingOptions options) {
-  options.distribution = VariableDistribution::sharded;
-  return ranked_case(ranks, micro_batches, optimizer, options);
+/// Where variables are held.
+struct Held {
+  Held(VariableDistribution how, std::optional<int> at = {}) : distribution(how), server(at) {}  // NOLINT: by the first
+  VariableDistribution distribution;
+  std::optional<int> server;
+
+  TrainingOptions in(TrainingOptions options) const {
+    options.distribution = distribution;
+    options.server = server;
+    return options;
+  }
+};
+constexpr auto kSharded = VariableDistribution::sharded;
+constexpr auto kReplicated = VariableDistribution::replicated;
+constexpr auto kServer = VariableDistribution::parameter_server;
+constexpr auto kCopies = VariableDistribution::distributed_replicated;
+
+std::string text_of(const Held& held) {
+  return sectionflow::text_of("distribution ", static_cast<int>(held.distribution), " at ", held.server.value_or(-1));
 }
-RankedCase full_sharded_case(int ranks, int micro_batches = 1) {
-  return sharded_case(ranks, micro_batches, Adam{.learning_rate = 1e-2F}, all_options(1));
+
+RankedCase sharded_case(int ranks, int micro_batches, const Optimizer& optimizer, const TrainingOptions& options,
+                        const Held& held = kSharded) {
+  return ranked_case(ranks, micro_batches, optimizer, held.in(options));
+}
+RankedCase full_sharded_case(int ranks, int micro_batches = 1, const Held& held = kSharded) {
+  return sharded_case(ranks, micro_batches, Adam{.learning_rate = 1e-2F}, all_options(1), held);
 }
 
 class ShardedRanks : public ::testing::TestWithParam<int> {};
@@ -43,9 +66,28 @@ TEST_P(ShardedRanks, HaveTheBitsOfOneProcessByEveryStrategy) {
 }
 INSTANTIATE_TEST_SUITE_P(Of, ShardedRanks, ::testing::Values(1, 2, 3, 4));
 
+void PrintTo(const Held& held, std::ostream* out) {
+  *out << text_of(held);
+}
+
+class RanksWithServersOrCopies : public ::testing::TestWithParam<std::pair<int, Held>> {};
+
+TEST_P(RanksWithServersOrCopies, HaveTheBitsOfOneProcessByEveryStrategy) {
+  const auto& [ranks, held] = GetParam();
+  for (const How how : {How::whole, How::sections, How::halves, How::mixed}) {
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(ranks, 1, held), how, {.steps = 2}), "") << name_of(how);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Of, RanksWithServersOrCopies,
+                         ::testing::Values(std::pair(2, Held(kServer)), std::pair(3, Held(kServer, 1)),
+                                           std::pair(2, Held(kCopies)), std::pair(3, Held(kCopies, 2))));
+
 TEST(Sharded, OfSeveralMicroBatchesARankHasTheBitsOfOneProcess) {
-  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(2, 3), How::whole, {.steps = 2}), "");
-  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2), How::sections, {.steps = 2}), "");
+  for (const Held& held : {Held(kSharded), Held(kServer, 1), Held(kCopies), Held(kCopies, 0)}) {
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(2, 3, held), How::whole, {.steps = 2}), "") << text_of(held);
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2, held), How::sections, {.steps = 2}), "")
+        << text_of(held);
+  }
 }
 
 TEST(Sharded, ByEveryOptimizerOfElementsHasTheBitsOfOneProcess) {
@@ -53,8 +95,11 @@ TEST(Sharded, ByEveryOptimizerOfElementsHasTheBitsOfOneProcess) {
       Sgd{.learning_rate = 0.1F},  Momentum{.learning_rate = 0.1F}, Adagrad{}, RmsProp{}, AdamW{},
       Lion{.learning_rate = 1e-3F}};
   for (const Optimizer& optimizer : optimizers) {
-    const RankedCase ranked = sharded_case(2, 1, optimizer, {});
-    EXPECT_EQ(first_difference_of_ranks(ranked, How::sections, {.steps = 2}), "") << optimizer.index();
+    for (const Held& held : {Held(kSharded), Held(kServer), Held(kCopies)}) {
+      const RankedCase ranked = sharded_case(2, 1, optimizer, {}, held);
+      EXPECT_EQ(first_difference_of_ranks(ranked, How::sections, {.steps = 2}), "")
+          << optimizer.index() << ", " << text_of(held);
+    }
   }
 }
 
@@ -68,8 +113,12 @@ TEST(Sharded, RanksMayKeepTheirTensorsWhereTheyLike) {
     options.sections = SectionOptions{.borders = borders, .interior = interiors[rank]};
     options.session.random_delays = rank == 0 ? 5 : 0;
   };
-  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3), How::sections, {.steps = 2}, options_of), "");
-  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2), How::halves, {.steps = 2}, options_of), "");
+  for (const Held& held : {Held(kSharded), Held(kServer, 1), Held(kCopies), Held(kCopies, 1)}) {
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 1, held), How::sections, {.steps = 2}, options_of), "")
+        << text_of(held);
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2, held), How::halves, {.steps = 2}, options_of), "")
+        << text_of(held);
+  }
 }
 
 class RandomShards : public ::testing::TestWithParam<std::uint64_t> {};
@@ -83,7 +132,10 @@ TEST_P(RandomShards, HaveTheBitsOfOneProcess) {
     const auto case_of = [spec](int ranks, int micro_batches) {
       TrainingSpec own = spec;
       own.ranks = ranks;
-      own.is_sharded = ranks > 1;
+      const Held held[] = {kSharded, kServer, kCopies, {kCopies, ranks - 1}};
+      const Held& chosen = held[spec.layers.size() % 4];
+      if (ranks > 1) own.distribution = chosen.distribution;
+      if (ranks > 1) own.server = chosen.server;
       own.micro_batches = micro_batches;
       return training_case(own);
     };
@@ -148,12 +200,12 @@ SessionOptions one_thread(std::shared_ptr<Communicator> communicator = nullptr) 
 }
 
 /// Ranks that each take so many steps behind what `begin` has done; what variables there are then, of rank 0.
-Variables trained(int ranks, VariableDistribution distribution, int steps, const std::function<void(Session&)>& begin,
+Variables trained(int ranks, const Held& held, int steps, const std::function<void(Session&)>& begin,
                   const std::function<void(Session&)>& end = {}) {
   std::vector<Variables> all(static_cast<std::size_t>(ranks));
   const auto thrown = on_ranks(ranks, [&](std::shared_ptr<Communicator> communicator) {
     const auto rank = communicator->rank();
-    WideNet net(ranks, {.clip_norm = 0.1F, .distribution = distribution});
+    WideNet net(ranks, held.in({.clip_norm = 0.1F}));
     Session session(net.graph, one_thread(communicator));
     session.initialize();
     if (begin) begin(session);
@@ -176,16 +228,13 @@ void expect_same(const Variables& a, const Variables& b) {
 }
 
 TEST(Sharded, VariablesHaveTheNamesAndTypesOfReplicatedOnes) {
-  WideNet sharded(
-      2, {.micro_batches = 2, .distribution = VariableDistribution::sharded, .average = WeightAverageOptions{}});
-  WideNet replicated(2, {.micro_batches = 2, .average = WeightAverageOptions{}});
-  std::map<std::string, std::string> types[2];
-  for (int i = 0; i < 2; ++i) {
-    for (const Value& variable : (i == 0 ? sharded : replicated).graph.values(kVariables)) {
-      types[i][variable.name()] = whole_type(variable).text();
-    }
+  std::map<std::string, std::string> types[4];
+  const Held all[] = {kReplicated, kSharded, kServer, kCopies};
+  for (int i = 0; i < 4; ++i) {
+    WideNet net(2, all[i].in({.micro_batches = 2, .average = WeightAverageOptions{}}));
+    for (const Value& variable : net.graph.values(kVariables)) types[i][variable.name()] = whole_type(variable).text();
   }
-  EXPECT_EQ(types[0], types[1]);
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(types[i], types[0]) << text_of(all[i]);
 }
 
 class ShardedMemory : public ::testing::TestWithParam<int> {};
@@ -220,22 +269,88 @@ TEST_P(ShardedMemory, IsThePlannedOneAndAnNthOfAllBesideTwoSections) {
 }
 INSTANTIATE_TEST_SUITE_P(Of, ShardedMemory, ::testing::Values(2, 3));
 
+struct RankBytes {
+  std::size_t persistent = 0, peak = 0;
+};
+
+/// Of each rank of a WideNet, behind a cycle, whose measured peaks are the planned ones.
+std::vector<RankBytes> bytes_of_ranks(int ranks, const Held& held) {
+  std::vector<RankBytes> bytes(static_cast<std::size_t>(ranks));
+  const auto thrown = on_ranks(ranks, [&](std::shared_ptr<Communicator> communicator) {
+    WideNet net(ranks, held.in({}));
+    Session session(net.graph, one_thread(communicator));
+    const ProgramReport report = net.manager.plan(session, {net.loss}, {{net.images, Shape{2, WideNet::kWidth}}});
+    session.set_measuring(true);
+    session.initialize();
+    HostTensor batch;
+    for (int cycle = 0; cycle < 2; ++cycle) {
+      (void)net.manager.run_full_cycle(session, {net.loss}, net.feeds(batch, communicator->rank()));
+    }
+    EXPECT_EQ(session.statistics().measured_peak_bytes, report.planned_peak_bytes) << communicator->rank();
+    bytes[static_cast<std::size_t>(communicator->rank())] = {report.persistent_bytes, report.planned_peak_bytes};
+  });
+  EXPECT_THAT(thrown, Each(""));
+  return bytes;
+}
+
+TEST(ParameterServer, HasAllOfTheVariablesAndTheOtherRanksHaveNone) {
+  const std::vector<RankBytes> bytes = bytes_of_ranks(3, {kServer, 1});
+  const std::size_t variables = 3 * WideNet::kLayers * WideNet::kLayerBytes;  // with Adam's slots
+  EXPECT_GE(bytes[1].persistent, variables);
+  EXPECT_LE(bytes[1].persistent, variables + WideNet::kLayerBytes);
+  for (const int other : {0, 2}) {
+    EXPECT_LT(bytes[static_cast<std::size_t>(other)].persistent, 4_KiB);
+    // Parameters of two sections and gradients of two, and what the layers compute.
+    EXPECT_LE(bytes[static_cast<std::size_t>(other)].peak, 4 * WideNet::kLayerBytes + 128_KiB);
+  }
+}
+
+TEST(DistributedReplicated, EveryRankHasACopyAndItsShardOfTheMasterCopyAndTheSlots) {
+  const std::size_t parameters = WideNet::kLayers * WideNet::kLayerBytes;
+  for (const RankBytes& bytes : bytes_of_ranks(2, kCopies)) {
+    EXPECT_GE(bytes.persistent, parameters + 3 * parameters / 2);
+    EXPECT_LE(bytes.persistent, parameters + 3 * parameters / 2 + WideNet::kLayerBytes);
+  }
+  const std::vector<RankBytes> at_server = bytes_of_ranks(2, {kCopies, 0});
+  EXPECT_GE(at_server[0].persistent, 4 * parameters);
+  EXPECT_LE(at_server[1].persistent, parameters + WideNet::kLayerBytes);
+}
+
+TEST(DistributedReplicated, EvaluatesWithoutTheOthers) {
+  const auto thrown = on_ranks(2, [&](std::shared_ptr<Communicator> communicator) {
+    WideNet net(2, {.distribution = kCopies});
+    Session session(net.graph, one_thread(communicator));
+    session.initialize();
+    HostTensor batch;
+    if (communicator->rank() == 1) (void)session.run({net.loss}, net.feeds(batch, 0));
+    (void)net.manager.run_full_cycle(session, {net.loss}, net.feeds(batch, communicator->rank()));
+    if (communicator->rank() == 0) (void)session.read(net.graph.values(kTrainableVariables)[0]);
+  });
+  EXPECT_THAT(thrown, Each(""));
+}
+
 TEST(Sharded, CheckpointsLoadUnderAnyDistributionAndNumberOfRanks) {
   const std::string path = ::testing::TempDir() + "/sharded.safetensors";
   const auto load = [&](Session& session) { (void)load_variables(session, path); };
   const auto save = [&](Session& session) { save_variables(session, path); };
-  const Variables saved = trained(3, VariableDistribution::sharded, 2, {}, save);
-  expect_same(saved, trained(3, VariableDistribution::replicated, 2, {}));
+  const Variables saved = trained(3, kSharded, 2, {}, save);
+  expect_same(saved, trained(3, kReplicated, 2, {}));
   for (const int ranks : {1, 2, 3}) {
-    expect_same(saved, trained(ranks, VariableDistribution::sharded, 0, load));
-    expect_same(saved, trained(ranks, VariableDistribution::replicated, 0, load));
+    expect_same(saved, trained(ranks, kSharded, 0, load));
+    expect_same(saved, trained(ranks, kReplicated, 0, load));
   }
-  const Variables further = trained(2, VariableDistribution::replicated, 2, load);
-  expect_same(further, trained(2, VariableDistribution::sharded, 2, load));
-  expect_same(further, trained(2, VariableDistribution::sharded, 2, [&](Session& session) {
-                for (const auto& [name, tensor] : saved) session.write(session.graph().find(name).output(), tensor);
-                session.set_completed_cycles(2);
-              }));
+  const Variables further = trained(2, kReplicated, 2, load);
+  const auto write = [&](Session& session) {
+    for (const auto& [name, tensor] : saved) session.write(session.graph().find(name).output(), tensor);
+    session.set_completed_cycles(2);
+  };
+  for (const Held& held : {Held(kSharded), Held(kServer, 1), Held(kCopies), Held(kCopies, 0)}) {
+    expect_same(further, trained(2, held, 2, load));
+    expect_same(further, trained(2, held, 2, write));
+    // The files of each are those of any.
+    expect_same(saved, trained(3, held, 2, {}, save));
+    expect_same(saved, trained(2, kReplicated, 0, load));
+  }
 }
 
 // ---- What is refused.
@@ -244,12 +359,50 @@ TEST(Sharded, OptimizersThatNeedAllOfAVariableAreRefused) {
   for (const Optimizer& optimizer :
        {Optimizer(Lamb{}), Optimizer(Adafactor{}), Optimizer(Adam{.slots = SlotStorage::eight_bit})}) {
     try {
-      WideNet net(2, {.distribution = VariableDistribution::sharded}, optimizer);
+      WideNet net(2, {.distribution = optimizer.index() == 0 ? kServer : kSharded}, optimizer);
       ADD_FAILURE() << optimizer.index();
     } catch (const ArgumentError& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("SF-E036"), HasSubstr("shards"), HasSubstr("replicated")));
     }
   }
+}
+
+TEST(Sharded, ServersAndDistributionsThatCannotBeAreRefused) {
+  const auto refusal = [](const Held& held) -> std::string {
+    try {
+      WideNet net(2, held.in({}));
+    } catch (const ArgumentError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal({kServer, 2}), AllOf(HasSubstr("SF-E036"), HasSubstr("server is 2; wanted a rank, 0 to 1")));
+  EXPECT_THAT(refusal({kCopies, -1}), AllOf(HasSubstr("SF-E036"), HasSubstr("server is -1")));
+  for (const auto distribution : {kReplicated, kSharded}) {
+    EXPECT_THAT(refusal({distribution, 0}), AllOf(HasSubstr("SF-E036"), HasSubstr("has none")));
+  }
+  EXPECT_THAT(refusal(static_cast<VariableDistribution>(7)),
+              AllOf(HasSubstr("SF-E036"), HasSubstr("none of its values")));
+  // A second update of the graph.
+  for (const auto& [first, second] : {std::pair<Held, Held>{kServer, kSharded},
+                                      {{kServer, 0}, {kServer, 1}},
+                                      {kCopies, kSharded},
+                                      {kReplicated, kCopies}}) {
+    WideNet net(2, first.in({.average = WeightAverageOptions{}}));
+    UpdateOptions options{.ranks = 2, .distribution = second.distribution, .server = second.server};
+    EXPECT_THROW((void)training_updates(Sgd{}, net.loss, options), ArgumentError) << text_of(first);
+  }
+}
+
+TEST(DistributedReplicated, CopiesAreSetByTheirMasterCopyAlone) {
+  const auto thrown = on_ranks(2, [](std::shared_ptr<Communicator> communicator) {
+    WideNet net(2, {.distribution = kCopies});
+    Session session(net.graph, one_thread(communicator));
+    session.initialize();
+    const Value variable = net.graph.values(kTrainableVariables)[0];
+    session.run({}, {.targets = {assign_add(variable, variable)}});
+  });
+  EXPECT_THAT(thrown, Each(AllOf(HasSubstr("SF-E036"), HasSubstr("is a copy"))));
 }
 
 TEST(Sharded, WhatDoesNotFitIsNotPlannedToBeComputedAgain) {
