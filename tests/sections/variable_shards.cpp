@@ -6,18 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
 #include "fit/fit_budget.h"
-#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/reduce.h"
 #include "runtime/engine.h"
-#include "tests/sections/ranked_net.h"
+#include "tests/sections/held_variables.h"
 #include "train/checkpoint.h"
 #include "train/checkpoints.h"
 
@@ -28,35 +24,6 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-/// Where variables are held.
-struct Held {
-  Held(VariableDistribution how, std::optional<int> at = {}) : distribution(how), server(at) {}  // NOLINT: by the first
-  VariableDistribution distribution;
-  std::optional<int> server;
-
-  TrainingOptions in(TrainingOptions options) const {
-    options.distribution = distribution;
-    options.server = server;
-    return options;
-  }
-};
-constexpr auto kSharded = VariableDistribution::sharded;
-constexpr auto kReplicated = VariableDistribution::replicated;
-constexpr auto kServer = VariableDistribution::parameter_server;
-constexpr auto kCopies = VariableDistribution::distributed_replicated;
-
-std::string text_of(const Held& held) {
-  return sectionflow::text_of("distribution ", static_cast<int>(held.distribution), " at ", held.server.value_or(-1));
-}
-
-RankedCase sharded_case(int ranks, int micro_batches, const Optimizer& optimizer, const TrainingOptions& options,
-                        const Held& held = kSharded) {
-  return ranked_case(ranks, micro_batches, optimizer, held.in(options));
-}
-RankedCase full_sharded_case(int ranks, int micro_batches = 1, const Held& held = kSharded) {
-  return sharded_case(ranks, micro_batches, Adam{.learning_rate = 1e-2F}, all_options(1), held);
-}
-
 class ShardedRanks : public ::testing::TestWithParam<int> {};
 
 TEST_P(ShardedRanks, HaveTheBitsOfOneProcessByEveryStrategy) {
@@ -66,27 +33,10 @@ TEST_P(ShardedRanks, HaveTheBitsOfOneProcessByEveryStrategy) {
 }
 INSTANTIATE_TEST_SUITE_P(Of, ShardedRanks, ::testing::Values(1, 2, 3, 4));
 
-void PrintTo(const Held& held, std::ostream* out) {
-  *out << text_of(held);
-}
-
-class RanksWithServersOrCopies : public ::testing::TestWithParam<std::pair<int, Held>> {};
-
-TEST_P(RanksWithServersOrCopies, HaveTheBitsOfOneProcessByEveryStrategy) {
-  const auto& [ranks, held] = GetParam();
-  for (const How how : {How::whole, How::sections, How::halves, How::mixed}) {
-    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(ranks, 1, held), how, {.steps = 2}), "") << name_of(how);
-  }
-}
-INSTANTIATE_TEST_SUITE_P(Of, RanksWithServersOrCopies,
-                         ::testing::Values(std::pair(2, Held(kServer)), std::pair(3, Held(kServer, 1)),
-                                           std::pair(2, Held(kCopies)), std::pair(3, Held(kCopies, 2))));
-
 TEST(Sharded, OfSeveralMicroBatchesARankHasTheBitsOfOneProcess) {
   for (const Held& held : {Held(kSharded), Held(kServer, 1), Held(kCopies), Held(kCopies, 0)}) {
-    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(2, 3, held), How::whole, {.steps = 2}), "") << text_of(held);
-    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2, held), How::sections, {.steps = 2}), "")
-        << text_of(held);
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(2, 3, held), How::whole, {.steps = 2}), "") << held.text();
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2, held), How::sections, {.steps = 2}), "") << held.text();
   }
 }
 
@@ -98,7 +48,7 @@ TEST(Sharded, ByEveryOptimizerOfElementsHasTheBitsOfOneProcess) {
     for (const Held& held : {Held(kSharded), Held(kServer), Held(kCopies)}) {
       const RankedCase ranked = sharded_case(2, 1, optimizer, {}, held);
       EXPECT_EQ(first_difference_of_ranks(ranked, How::sections, {.steps = 2}), "")
-          << optimizer.index() << ", " << text_of(held);
+          << optimizer.index() << ", " << held.text();
     }
   }
 }
@@ -115,9 +65,9 @@ TEST(Sharded, RanksMayKeepTheirTensorsWhereTheyLike) {
   };
   for (const Held& held : {Held(kSharded), Held(kServer, 1), Held(kCopies), Held(kCopies, 1)}) {
     EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 1, held), How::sections, {.steps = 2}, options_of), "")
-        << text_of(held);
+        << held.text();
     EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2, held), How::halves, {.steps = 2}, options_of), "")
-        << text_of(held);
+        << held.text();
   }
 }
 
@@ -156,77 +106,6 @@ INSTANTIATE_TEST_SUITE_P(MoreSeeds, RandomShards, ::testing::Range<std::uint64_t
 
 // ---- What it is for.
 
-/// Layers of 512 KiB of parameters each, a section each, and a narrow head.
-struct WideNet {
-  explicit WideNet(int ranks, TrainingOptions options = {}, const Optimizer& optimizer = Adam{}) {
-    Value x = images;
-    for (int k = 0; k < kLayers; ++k) {
-      auto section = manager.new_section();
-      x = relu(dense(x, {.features = kWidth}));
-    }
-    {
-      auto section = manager.new_section();
-      loss = reduce_mean(square(dense(x, {.features = 4})));
-    }
-    options.ranks = ranks;
-    manager.add_training_ops(optimizer, loss, options);
-    manager.prepare_training();
-  }
-  Feeds feeds(HostTensor& batch, int number) const {
-    batch = random_images({2, 1, 1, kWidth}, 5, number);
-    batch = HostTensor::of<float>({2, kWidth},
-                                  std::vector<float>(batch.values<float>().begin(), batch.values<float>().end()));
-    return {{images, batch}};
-  }
-
-  static constexpr int kLayers = 6;
-  static constexpr std::int64_t kWidth = 362;
-  static constexpr std::size_t kLayerBytes = (kWidth * kWidth + kWidth) * sizeof(float);
-  Graph graph;
-  GraphSectionManager manager{graph};
-  Value images = placeholder(graph, "images", {2, kWidth}), loss;
-};
-
-Variables variables_of(Session& session) {
-  Variables variables;
-  for (const Value& variable : session.graph().values(kVariables)) {
-    variables.emplace(variable.name(), session.read(variable));
-  }
-  return variables;
-}
-
-SessionOptions one_thread(std::shared_ptr<Communicator> communicator = nullptr) {
-  return {.threads = 1, .seed = 7, .communicator = std::move(communicator), .check_schedules = true};
-}
-
-/// Ranks that each take so many steps behind what `begin` has done; what variables there are then, of rank 0.
-Variables trained(int ranks, const Held& held, int steps, const std::function<void(Session&)>& begin,
-                  const std::function<void(Session&)>& end = {}) {
-  std::vector<Variables> all(static_cast<std::size_t>(ranks));
-  const auto thrown = on_ranks(ranks, [&](std::shared_ptr<Communicator> communicator) {
-    const auto rank = communicator->rank();
-    WideNet net(ranks, held.in({.clip_norm = 0.1F}));
-    Session session(net.graph, one_thread(communicator));
-    session.initialize();
-    if (begin) begin(session);
-    HostTensor batch;
-    for (int step = 0; step < steps; ++step) {
-      (void)net.manager.run_full_cycle(session, {net.loss}, net.feeds(batch, step));
-    }
-    if (end) end(session);
-    all[static_cast<std::size_t>(rank)] = variables_of(session);
-    communicator->barrier();
-  });
-  EXPECT_THAT(thrown, Each("")) << ranks;
-  for (const Variables& of_rank : all) EXPECT_EQ(of_rank.size(), all[0].size());
-  return std::move(all[0]);
-}
-
-void expect_same(const Variables& a, const Variables& b) {
-  EXPECT_EQ(changed_names(a, b), std::vector<std::string>());
-  EXPECT_EQ(a.size(), b.size());
-}
-
 TEST(Sharded, VariablesHaveTheNamesAndTypesOfReplicatedOnes) {
   std::map<std::string, std::string> types[4];
   const Held all[] = {kReplicated, kSharded, kServer, kCopies};
@@ -234,7 +113,7 @@ TEST(Sharded, VariablesHaveTheNamesAndTypesOfReplicatedOnes) {
     WideNet net(2, all[i].in({.micro_batches = 2, .average = WeightAverageOptions{}}));
     for (const Value& variable : net.graph.values(kVariables)) types[i][variable.name()] = whole_type(variable).text();
   }
-  for (int i = 1; i < 4; ++i) EXPECT_EQ(types[i], types[0]) << text_of(all[i]);
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(types[i], types[0]) << all[i].text();
 }
 
 class ShardedMemory : public ::testing::TestWithParam<int> {};
@@ -268,66 +147,6 @@ TEST_P(ShardedMemory, IsThePlannedOneAndAnNthOfAllBesideTwoSections) {
   EXPECT_THAT(thrown, Each(""));
 }
 INSTANTIATE_TEST_SUITE_P(Of, ShardedMemory, ::testing::Values(2, 3));
-
-struct RankBytes {
-  std::size_t persistent = 0, peak = 0;
-};
-
-/// Of each rank of a WideNet, behind a cycle, whose measured peaks are the planned ones.
-std::vector<RankBytes> bytes_of_ranks(int ranks, const Held& held) {
-  std::vector<RankBytes> bytes(static_cast<std::size_t>(ranks));
-  const auto thrown = on_ranks(ranks, [&](std::shared_ptr<Communicator> communicator) {
-    WideNet net(ranks, held.in({}));
-    Session session(net.graph, one_thread(communicator));
-    const ProgramReport report = net.manager.plan(session, {net.loss}, {{net.images, Shape{2, WideNet::kWidth}}});
-    session.set_measuring(true);
-    session.initialize();
-    HostTensor batch;
-    for (int cycle = 0; cycle < 2; ++cycle) {
-      (void)net.manager.run_full_cycle(session, {net.loss}, net.feeds(batch, communicator->rank()));
-    }
-    EXPECT_EQ(session.statistics().measured_peak_bytes, report.planned_peak_bytes) << communicator->rank();
-    bytes[static_cast<std::size_t>(communicator->rank())] = {report.persistent_bytes, report.planned_peak_bytes};
-  });
-  EXPECT_THAT(thrown, Each(""));
-  return bytes;
-}
-
-TEST(ParameterServer, HasAllOfTheVariablesAndTheOtherRanksHaveNone) {
-  const std::vector<RankBytes> bytes = bytes_of_ranks(3, {kServer, 1});
-  const std::size_t variables = 3 * WideNet::kLayers * WideNet::kLayerBytes;  // with Adam's slots
-  EXPECT_GE(bytes[1].persistent, variables);
-  EXPECT_LE(bytes[1].persistent, variables + WideNet::kLayerBytes);
-  for (const int other : {0, 2}) {
-    EXPECT_LT(bytes[static_cast<std::size_t>(other)].persistent, 4_KiB);
-    // Parameters of two sections and gradients of two, and what the layers compute.
-    EXPECT_LE(bytes[static_cast<std::size_t>(other)].peak, 4 * WideNet::kLayerBytes + 128_KiB);
-  }
-}
-
-TEST(DistributedReplicated, EveryRankHasACopyAndItsShardOfTheMasterCopyAndTheSlots) {
-  const std::size_t parameters = WideNet::kLayers * WideNet::kLayerBytes;
-  for (const RankBytes& bytes : bytes_of_ranks(2, kCopies)) {
-    EXPECT_GE(bytes.persistent, parameters + 3 * parameters / 2);
-    EXPECT_LE(bytes.persistent, parameters + 3 * parameters / 2 + WideNet::kLayerBytes);
-  }
-  const std::vector<RankBytes> at_server = bytes_of_ranks(2, {kCopies, 0});
-  EXPECT_GE(at_server[0].persistent, 4 * parameters);
-  EXPECT_LE(at_server[1].persistent, parameters + WideNet::kLayerBytes);
-}
-
-TEST(DistributedReplicated, EvaluatesWithoutTheOthers) {
-  const auto thrown = on_ranks(2, [&](std::shared_ptr<Communicator> communicator) {
-    WideNet net(2, {.distribution = kCopies});
-    Session session(net.graph, one_thread(communicator));
-    session.initialize();
-    HostTensor batch;
-    if (communicator->rank() == 1) (void)session.run({net.loss}, net.feeds(batch, 0));
-    (void)net.manager.run_full_cycle(session, {net.loss}, net.feeds(batch, communicator->rank()));
-    if (communicator->rank() == 0) (void)session.read(net.graph.values(kTrainableVariables)[0]);
-  });
-  EXPECT_THAT(thrown, Each(""));
-}
 
 TEST(Sharded, CheckpointsLoadUnderAnyDistributionAndNumberOfRanks) {
   const std::string path = ::testing::TempDir() + "/sharded.safetensors";
@@ -365,44 +184,6 @@ TEST(Sharded, OptimizersThatNeedAllOfAVariableAreRefused) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("SF-E036"), HasSubstr("shards"), HasSubstr("replicated")));
     }
   }
-}
-
-TEST(Sharded, ServersAndDistributionsThatCannotBeAreRefused) {
-  const auto refusal = [](const Held& held) -> std::string {
-    try {
-      WideNet net(2, held.in({}));
-    } catch (const ArgumentError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_THAT(refusal({kServer, 2}), AllOf(HasSubstr("SF-E036"), HasSubstr("server is 2; wanted a rank, 0 to 1")));
-  EXPECT_THAT(refusal({kCopies, -1}), AllOf(HasSubstr("SF-E036"), HasSubstr("server is -1")));
-  for (const auto distribution : {kReplicated, kSharded}) {
-    EXPECT_THAT(refusal({distribution, 0}), AllOf(HasSubstr("SF-E036"), HasSubstr("has none")));
-  }
-  EXPECT_THAT(refusal(static_cast<VariableDistribution>(7)),
-              AllOf(HasSubstr("SF-E036"), HasSubstr("none of its values")));
-  // A second update of the graph.
-  for (const auto& [first, second] : {std::pair<Held, Held>{kServer, kSharded},
-                                      {{kServer, 0}, {kServer, 1}},
-                                      {kCopies, kSharded},
-                                      {kReplicated, kCopies}}) {
-    WideNet net(2, first.in({.average = WeightAverageOptions{}}));
-    UpdateOptions options{.ranks = 2, .distribution = second.distribution, .server = second.server};
-    EXPECT_THROW((void)training_updates(Sgd{}, net.loss, options), ArgumentError) << text_of(first);
-  }
-}
-
-TEST(DistributedReplicated, CopiesAreSetByTheirMasterCopyAlone) {
-  const auto thrown = on_ranks(2, [](std::shared_ptr<Communicator> communicator) {
-    WideNet net(2, {.distribution = kCopies});
-    Session session(net.graph, one_thread(communicator));
-    session.initialize();
-    const Value variable = net.graph.values(kTrainableVariables)[0];
-    session.run({}, {.targets = {assign_add(variable, variable)}});
-  });
-  EXPECT_THAT(thrown, Each(AllOf(HasSubstr("SF-E036"), HasSubstr("is a copy"))));
 }
 
 TEST(Sharded, WhatDoesNotFitIsNotPlannedToBeComputedAgain) {
