@@ -247,12 +247,12 @@ void check_optimizer(const Optimizer& optimizer, const Graph& graph, const std::
 namespace {
 
 /// Of a variable that ranks hold in shards: the rank's shard of the slot that others have whole, by the same name.
-Value new_shard_slot(Value shard, std::string_view slot, float content, int ranks) {
+Value new_shard_slot(Value shard, std::string_view slot, float content) {
   Graph& graph = shard.graph();
   const std::string name = text_of("/", shard.name().substr(0, shard.name().rfind('/')), "/", slot);
   const TensorType whole = whole_type(shard);
   const Value initial = fill(graph, whole.shape, content, whole.dtype, text_of(name, "/initial_value"));
-  const Value result = shard_of_value(name, initial, ranks);
+  const Value result = shard_of_value(name, initial, holders_of_shard(shard));
   graph.add_to_collection(kVariables, result);
   return result;
 }
@@ -265,9 +265,9 @@ Value new_slot(Value variable, std::string_view slot, float content) {
 
 Value new_slot(Value variable, std::string_view slot, const TensorType& type, float content) {
   const auto group = variable.graph().enter_group(variable.node().group());
-  if (const std::int64_t ranks = ranks_of_shard(variable); ranks > 0) {
+  if (ranks_of_shard(variable) > 0) {
     SF_CHECK(type == variable.type(), InternalError, "a slot ", type.text(), " of the shard '", variable.name(), "'");
-    return new_shard_slot(variable, slot, content, static_cast<int>(ranks));
+    return new_shard_slot(variable, slot, content);
   }
   const std::string name = text_of("/", variable.name(), "/", slot);
   const Value initial = fill(variable.graph(), type.shape, content, type.dtype, text_of(name, "/initial_value"));

@@ -8,6 +8,7 @@
 #include "autodiff/gradient_buckets.h"
 #include "autodiff/optimizer_updates.h"
 #include "autodiff/parameter_groups.h"
+#include "autodiff/update_distribution.h"
 #include "base/error.h"
 #include "graph/nodes/reduce.h"
 #include "graph/nodes/shards.h"
@@ -23,12 +24,7 @@ constexpr const char* kCall = "training_updates";
 
 using Pairs = std::vector<GradientAndVariable>;
 
-bool has_shards(const Graph& graph) {
-  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
-    if (gives_variable(graph.node(id))) return true;
-  }
-  return false;
-}
+using Distribution = VariableDistribution;
 
 void check_options_of(const UpdateOptions& options, const Graph& graph) {
   SF_CHECK_CODE(options.micro_batches >= 1, ArgumentError, ErrorCode::micro_batches, kCall, ": micro_batches is ",
@@ -36,21 +32,12 @@ void check_options_of(const UpdateOptions& options, const Graph& graph) {
   SF_CHECK_CODE(options.ranks >= 1 && options.ranks <= kMostRanks, ArgumentError, ErrorCode::ranks, kCall,
                 ": ranks is ", options.ranks, "; wanted 1 to ", kMostRanks,
                 hint("give it the size() of the sessions' communicator"));
-  SF_CHECK_CODE(
-      options.distribution == VariableDistribution::replicated || options.distribution == VariableDistribution::sharded,
-      ArgumentError, ErrorCode::ranks, kCall, ": distribution is ", static_cast<int>(options.distribution),
-      ", which is none of its values; wanted replicated or sharded");
+  check_distribution(options, kCall);
   const bool has_updates = !graph.values(kRanks).empty() || !graph.operations(kTrainingOperations).empty();
   const int known = has_updates ? ranks_of(graph) : options.ranks;
   SF_CHECK_CODE(known == options.ranks, ArgumentError, ErrorCode::ranks, kCall, ": ranks is ", options.ranks,
                 ", and the graph has updates of ", known, hint("all updates of a graph are of as many ranks"));
-  if (has_updates && options.ranks > 1) {
-    const bool wanted = options.distribution == VariableDistribution::sharded, known_shards = has_shards(graph);
-    const auto name_of = [](bool sharded) { return sharded ? "sharded" : "replicated"; };
-    SF_CHECK_CODE(wanted == known_shards, ArgumentError, ErrorCode::ranks, kCall, ": distribution is ", name_of(wanted),
-                  ", and the graph has updates of variables that are ", name_of(known_shards),
-                  hint("all updates of a graph are of one distribution"));
-  }
+  if (has_updates && options.ranks > 1) check_same_distribution(options, graph, kCall);
   if (options.clip_norm) check_max_norm(*options.clip_norm, kCall);
   if (options.average) check_options(*options.average, text_of(kCall, ": average"));
   if (!options.global_step) return;
@@ -72,8 +59,8 @@ class UpdateBuilder {
   Updates build(const std::vector<ParameterGroup>& groups, const std::vector<std::vector<Value>>& members,
                 Pairs gradients) {
     if (options_.ranks > 1) join_ranks();
-    if (is_sharded()) {
-      for (const auto& [gradient, variable] : gradients) shards_[variable] = shard_variable(variable, options_.ranks);
+    for (const auto& [gradient, variable] : gradients) {
+      if (has_shards()) shards_[variable] = shard_for(variable);
     }
     if (options_.micro_batches > 1) {
       accumulate(gradients);
@@ -87,13 +74,18 @@ class UpdateBuilder {
     }
     if (options_.global_step) count(*options_.global_step, conditions_);
     if (options_.average) average(*options_.average);
+    if (has_copies()) refresh_copies();
     return std::move(updates_);
   }
 
  private:
-  bool is_sharded() const { return options_.distribution == VariableDistribution::sharded && options_.ranks > 1; }
-  /// What a rank holds of a trained variable: all of it, or its shard.
-  Value held(Value variable) const { return is_sharded() ? shards_.at(variable) : variable; }
+  bool has_shards() const { return options_.distribution != Distribution::replicated && options_.ranks > 1; }
+  bool has_copies() const { return has_shards() && options_.distribution == Distribution::distributed_replicated; }
+  Value shard_for(Value variable) const {
+    return has_copies() ? master_of_copies(variable, holders_) : shard_variable(variable, holders_);
+  }
+  /// What a rank updates of a trained variable: all of it, or its shard.
+  Value held(Value variable) const { return has_shards() ? shards_.at(variable) : variable; }
 
   /// One of those that happen once an update.
   void add(Operation operation) {
@@ -132,13 +124,13 @@ class UpdateBuilder {
   /// Turns gradients of a rank into the sums of all, behind what is in the slots: one for each gradient, or none.
   void sum_over_ranks(Pairs& gradients, const std::vector<Value>& before, Value micro_batch) {
     const int ranks = options_.ranks;
-    for (std::size_t i = 0; is_sharded() && i < gradients.size(); ++i) {
+    for (std::size_t i = 0; has_shards() && i < gradients.size(); ++i) {
       auto& [gradient, variable] = gradients[i];
       const auto group = graph_.enter_group(variable.node().group());
       gradient =
-          before.empty() ? reduced_shard(gradient, ranks) : reduced_shard(before[i], gradient, micro_batch, ranks);
+          before.empty() ? reduced_shard(held(variable), gradient) : reduced_shard(before[i], gradient, micro_batch);
     }
-    if (is_sharded()) return;
+    if (has_shards()) return;
     for (const std::vector<std::size_t>& bucket : gradient_buckets(gradients)) {
       const auto group = graph_.enter_group(gradients[bucket.front()].variable.node().group());
       std::vector<Value> xs, starts;
@@ -201,8 +193,7 @@ class UpdateBuilder {
       all.push_back(gradient);
       elements.push_back(variable.shape().num_elements());
     }
-    return is_sharded() ? norm_of_shards(std::move(all), std::move(elements), options_.ranks)
-                        : global_norm(std::move(all));
+    return has_shards() ? norm_of_shards(std::move(all), std::move(elements), holders_) : global_norm(std::move(all));
   }
 
   /// What needs all gradients before the first update.
@@ -250,15 +241,23 @@ class UpdateBuilder {
       const auto group = graph_.enter_group(pair.variable.node().group());
       const std::string name = text_of("/", pair.variable.name(), "/average");
       const Value slot = variable(name, initial_value_of(pair.variable), {.trainable = false});
-      const Value held_slot = is_sharded() ? shard_variable(slot, options_.ranks) : slot;
+      const Value held_slot = has_shards() ? shard_variable(slot, holders_) : slot;
       add(conditional_update("average_weights", {held_slot, held(pair.variable), taken}, average, conditions_));
       updates_.averages.push_back({pair.variable, slot});
     }
     count(taken, conditions_);
   }
 
+  /// Behind all that updates the master copies, and has read them.
+  void refresh_copies() {
+    for (const auto& [gradient, variable] : updates_.gradients) {
+      add(refresh_copy(variable, held(variable), conditions_.condition));
+    }
+  }
+
   Graph& graph_;
   const UpdateOptions& options_;
+  const ShardHolders holders_ = shard_holders(options_);
   std::map<Value, Value> shards_;  // by the variable
   UpdateConditions conditions_{};
   Updates updates_{};
@@ -286,7 +285,7 @@ Updates build(Graph& graph, const std::vector<ParameterGroup>& groups, const std
   for (const ParameterGroup& group : groups) {
     if (!group.optimizer) continue;
     check_optimizer(*group.optimizer, graph, kCall);
-    if (options.distribution == VariableDistribution::sharded) check_sharded(*group.optimizer, kCall);
+    if (options.distribution != Distribution::replicated) check_sharded(*group.optimizer, kCall);
   }
   return graph.build_at(where, [&] {
     const auto phase = graph.enter_phase(Phase::training);

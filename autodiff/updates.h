@@ -49,10 +49,16 @@ struct UpdateOptions {
   /// micro_batches), and moving averages take the statistics of all, one rank after the other. All variables then are
   /// those of one process with micro_batches = ranks x micro_batches, bit for bit.
   int ranks = 1;
-  /// Where ranks hold what is trained. `sharded`: each rank has room for its shard of each trained variable, slot and
-  /// average, 1 / ranks of the elements; a section's variables are gathered just before its runs and dropped behind,
-  /// and a gradient is summed where its shard is. Only with optimisers that go element by element.
+  /// Where ranks hold what is trained, with the same bits. `sharded`: each rank has room for its shard of each trained
+  /// variable, slot and average, 1 / ranks of the elements; a section's variables are gathered just before its runs and
+  /// dropped behind, and a gradient is summed where its shard is. `parameter_server`: the same, where the shard of the
+  /// server is all of it. `distributed_replicated`: every rank has all of each variable to read, and in shards, or at
+  /// a server, are a master copy, slots and averages; behind the updates the variables are set to what that is. All but
+  /// `replicated` only with optimisers that go element by element.
   VariableDistribution distribution = VariableDistribution::replicated;
+  /// The rank at which variables are. `parameter_server`: none is rank 0; `distributed_replicated`: none is all ranks,
+  /// each of which has its shard.
+  std::optional<int> server{};
   /// An update in which a gradient is NaN or infinite, or the norm of all is beyond f32, changes no variable, slot,
   /// step or average. Holds all gradients until the last, as clip_norm does.
   bool skip_non_finite = false;
@@ -83,7 +89,8 @@ struct Updates {
 /// Throws: as compute_gradients and apply_gradients; ArgumentError (SF-E032) for groups that overlap, leave a variable
 /// out, name none by a pattern or lack an optimiser, SF-E033 for micro_batches below 1, SF-E034 for an average's
 /// numbers, SF-E036 for ranks below 1, other ranks than earlier updates of the graph have, or an optimiser
-/// that needs all of a variable where ranks hold shards. The graph is then unchanged.
+/// that needs all of a variable where ranks hold shards, and for a server that is no rank or that the distribution
+/// has no use for. The graph is then unchanged.
 Updates training_updates(const std::vector<ParameterGroup>& groups, Value loss, const UpdateOptions& options = {},
                          const std::vector<Value>& variables = {}, Where where = Where::here());
 /// The same with one optimiser for all.

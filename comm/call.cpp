@@ -25,6 +25,8 @@ std::string_view kind_name(CallKind kind) {
       return "reduce_scatter_sum";
     case CallKind::expect_same:
       return "expect_same";
+    case CallKind::reduce_sum:
+      return "reduce_sum";
   }
   return "a call of no name";
 }
@@ -48,6 +50,7 @@ std::string call_text(const Call& call) {
   text += text_of(" of ", call.elements, " ", call.dtype == Dtype::u8 ? "bytes" : dtype_name(call.dtype));
   if (call.has_start != 0) text += " onto a start";
   if (call.kind == CallKind::broadcast) text += text_of(" of rank ", call.root);
+  if (call.kind == CallKind::reduce_sum) text += text_of(" to rank ", call.root);
   return text;
 }
 

@@ -16,7 +16,15 @@ struct CommunicatorOptions;
 void check_communicator_options(const CommunicatorOptions& options);
 
 /// The calls of a Communicator.
-enum class CallKind : std::uint32_t { barrier, broadcast, all_gather, all_reduce_sum, reduce_scatter_sum, expect_same };
+enum class CallKind : std::uint32_t {
+  barrier,
+  broadcast,
+  all_gather,
+  all_reduce_sum,
+  reduce_scatter_sum,
+  expect_same,
+  reduce_sum
+};
 
 /// A call as ranks tell each other of it: all of its fields, but the digest of expect_same, must be the same on all.
 struct Call {

@@ -14,9 +14,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A message that takes less time than telling others of it: the root sends it to each by itself.
-constexpr std::size_t kShortBroadcast = 64 * 1024;
-
 const std::byte* bytes_at(const void* pointer) {
   return static_cast<const std::byte*>(pointer);
 }
@@ -144,6 +141,11 @@ struct Communicator::State {
     for (std::size_t piece = 0; size == 1 && piece * kPieceBytes < own_bytes; ++piece) add_piece(piece);
   }
 
+  void check_root(int root, const char* call) const {
+    SF_CHECK(root >= 0 && root < size, ArgumentError, call, " of rank ", root, " among ", size, " ranks; wanted 0 to ",
+             size - 1);
+  }
+
   template <class T>
   void check_sum(const T* x, std::int64_t elements, const T* sum, std::int64_t sums, const void* workspace) const {
     const std::size_t wanted = reduce_workspace(elements, size, dtype_of<T>);
@@ -206,8 +208,7 @@ void Communicator::barrier() {
 void Communicator::broadcast(std::span<std::byte> bytes, int root) {
   State& state = *state_;
   const auto entry = state.guard.enter("the communicator");
-  SF_CHECK(root >= 0 && root < state.size, ArgumentError, "broadcast of rank ", root, " among ", state.size,
-           " ranks; wanted 0 to ", state.size - 1);
+  state.check_root(root, "broadcast");
   const auto size = static_cast<std::int64_t>(bytes.size());
   const OpenCall open = state.begin({.kind = CallKind::broadcast, .elements = size, .root = root});
   if (bytes.size() <= kShortBroadcast || state.size == 2) return state.send_to_all(open, bytes, root);
@@ -290,6 +291,22 @@ void Communicator::reduce_scatter_shards(const float* x, const float* start, flo
                                      .elements = elements,
                                      .root = shard});
   state.add_chunk(open, x, start, chunk, chunk_of_rank, workspace);
+}
+
+void Communicator::reduce_sum(const float* x, const float* start, float* sum, std::int64_t elements, int root,
+                              void* workspace) {
+  State& state = *state_;
+  const auto entry = state.guard.enter("the communicator");
+  state.check_root(root, "reduce_sum");
+  const bool is_root = state.rank == root;
+  state.check_sum(x, is_root ? elements * state.size : 0, sum, is_root ? elements : 0, workspace);
+  const OpenCall open = state.begin({.kind = CallKind::reduce_sum,
+                                     .dtype = Dtype::f32,
+                                     .has_start = start != nullptr,
+                                     .elements = elements,
+                                     .root = root});
+  const auto chunk_of_rank = [=](int rank) { return Chunk{0, rank == root ? elements : 0}; };
+  state.add_chunk(open, x, start, sum, chunk_of_rank, workspace);
 }
 
 void Communicator::all_gather_shards(std::span<const std::byte> mine, std::span<std::byte> all,

@@ -93,6 +93,9 @@ class Communicator {
   /// `chunk` is, which may be `start` or its place in x. Workspace: reduce_workspace(shard * size(), size()).
   void reduce_scatter_shards(const float* x, const float* start, float* chunk, std::int64_t elements,
                              std::int64_t shard, void* workspace);
+  /// The same, of which rank `root` gets all, and no other anything: `start`, which is nullptr on all ranks or on none,
+  /// is read there alone, as `sum` is written and `workspace` (reduce_workspace(elements * size(), size())) needed.
+  void reduce_sum(const float* x, const float* start, float* sum, std::int64_t elements, int root, void* workspace);
   /// all = the bytes [r shard_bytes, (r + 1) shard_bytes) of each rank r, as far as they are within `all`; `mine` are
   /// those of this rank, shard_bytes or what `all` has of them at least, and may be their own place in `all`.
   void all_gather_shards(std::span<const std::byte> mine, std::span<std::byte> all, std::size_t shard_bytes);

@@ -8,6 +8,7 @@
 #include "comm/call.h"
 #include "comm/communicator.h"
 #include "comm/rank_order_sum.h"
+#include "comm/rounds.h"
 
 namespace sectionflow {
 namespace {
@@ -71,16 +72,25 @@ double farthest_latency(const RankNetwork& network) {
   return std::max(within, network.machines() > 1 ? network.link.latency : 0);
 }
 
-/// The rounds of comm/rounds.h: each rank sends a chunk to each other, piece by piece, of which two are on their way.
-double spread_in_pieces(double chunk, const RankNetwork& network, bool adds) {
+/// Seconds that one message of each rank to one of them keeps the links busy.
+double brought(double bytes, const RankNetwork& network) {
+  const double g = network.neighbours();
+  return std::max(carried(network.machine_link, g > 1 ? bytes : 0),
+                  carried(network.link, network.machines() > 1 ? g * bytes : 0));
+}
+
+/// The rounds of comm/rounds.h: each rank sends a chunk piece by piece, of which two are on their way, and of which
+/// each keeps the links busy for `seconds_of(bytes, network)`.
+double in_pieces(double chunk, const RankNetwork& network, bool adds,
+                 double (*seconds_of)(double, const RankNetwork&) = spread) {
   const double latency = farthest_latency(network), piece = kPieceBytes;
   const auto pieces = static_cast<std::int64_t>(std::ceil(chunk / piece));
   const auto bytes_of = [&](std::int64_t index) { return std::min(piece, chunk - static_cast<double>(index) * piece); };
-  double now = 0, free_at = spread(bytes_of(0), network), arrival = free_at + latency;
+  double now = 0, free_at = seconds_of(bytes_of(0), network), arrival = free_at + latency;
   for (std::int64_t round = 0; round < pieces; ++round) {
     double next = arrival;
     if (round + 1 < pieces) {
-      free_at = std::max(free_at, now) + spread(bytes_of(round + 1), network);
+      free_at = std::max(free_at, now) + seconds_of(bytes_of(round + 1), network);
       next = free_at + latency;
     }
     const double added = adds && network.bytes_added_per_second > 0
@@ -114,7 +124,7 @@ RankCost directly(double bytes, const RankNetwork& network) {
   const Chunk longest = chunk_of(static_cast<std::int64_t>(std::ceil(bytes / sizeof(float))), 0, network.ranks);
   const double chunk = std::min(bytes, static_cast<double>(longest.end) * sizeof(float));
   const double others = network.ranks - 1;
-  return in_phases({spread_in_pieces(chunk, network, true), spread_in_pieces(chunk, network, false)},
+  return in_phases({in_pieces(chunk, network, true), in_pieces(chunk, network, false)},
                    // Of the other chunks, and of its own to all.
                    (bytes - chunk) + others * chunk, network);
 }
@@ -153,10 +163,28 @@ RankCost all_gather_cost(double bytes, const RankNetwork& network) {
   check_network(network);
   if (network.ranks == 1 || bytes <= 0) return {};
   if (network.reduction == Reduction::direct) {
-    return in_phases({spread_in_pieces(bytes, network, false)}, (network.ranks - 1) * bytes, network);
+    return in_phases({in_pieces(bytes, network, false)}, (network.ranks - 1) * bytes, network);
   }
   const RankCost call{.seconds = network.call_seconds, .latency_seconds = network.call_seconds};
   return sum_of(call, by_ring(bytes, network.ranks - 1, network));
+}
+
+RankCost reduce_cost(double bytes, const RankNetwork& network) {
+  check_network(network);
+  if (network.ranks == 1 || bytes <= 0) return {};
+  return in_phases({in_pieces(bytes, network, true, brought)}, bytes, network);
+}
+
+RankCost broadcast_cost(double bytes, const RankNetwork& network) {
+  check_network(network);
+  if (network.ranks == 1 || bytes <= 0) return {};
+  const double others = network.ranks - 1;
+  if (bytes <= static_cast<double>(kShortBroadcast) || network.ranks == 2)
+    return in_phases({in_pieces(bytes, network, false)}, others * bytes, network);
+  const double stretch = bytes / network.ranks;
+  // The root sends each its stretch, and its own to all.
+  return in_phases({in_pieces(stretch, network, false), in_pieces(stretch, network, false)}, 2 * others * stretch,
+                   network);
 }
 
 std::string name_of(Reduction reduction) {

@@ -60,6 +60,11 @@ struct RankCost {
 RankCost all_reduce_cost(double bytes, const RankNetwork& network);
 /// Of so many bytes of each rank that all get, in rank order: directly, or by a ring.
 RankCost all_gather_cost(double bytes, const RankNetwork& network);
+/// Of the sum of so many bytes over all ranks, which one gets: directly, whatever the network's reduction. That rank
+/// has a link of its own from each other, as a network without limits to what comes in would have it.
+RankCost reduce_cost(double bytes, const RankNetwork& network);
+/// Of so many bytes of one rank that all get: directly, short ones to each, long ones in stretches that ranks hand on.
+RankCost broadcast_cost(double bytes, const RankNetwork& network);
 
 /// "ring"
 std::string name_of(Reduction reduction);

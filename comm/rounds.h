@@ -11,6 +11,9 @@
 
 namespace sectionflow {
 
+/// A message that takes less time than telling others of it: the root of a broadcast sends it to each by itself.
+inline constexpr std::size_t kShortBroadcast = 64 * 1024;
+
 /// What goes to another rank, or comes from it, in pieces of kPieceBytes.
 struct Flow {
   int rank = 0;

@@ -232,28 +232,42 @@ class GraphReader {
     }
     for (NodeId id = 0; id < graph_.num_nodes(); ++id) {
       if (gives_variable(graph_.node(id))) note_shard(graph_.node(id));
+      if (refreshes_copy(graph_.node(id))) note_master(graph_.node(id));
     }
   }
 
   void note_shard(Node& gathered) const {
-    const std::vector<Value>& inputs = gathered.inputs();
-    const bool are_variables =
-        is_variable(inputs[0]) && is_variable(inputs[1]) && constant_content(inputs[1]) == nullptr;
-    const bool is_first = are_variables && ranks_of_shard(inputs[0]) > 0 && ranks_of_shard(inputs[1]) == 0 &&
-                          !gathered_of(inputs[1]).valid() && !variable_of_shard(inputs[0]).valid();
-    if (!is_first) {
-      refuse_at(text_of("nodes[", gathered.id(), "].inputs"),
-                text_of(gathered.label(), " has '", inputs[0].name(), "' and '", inputs[1].name(),
-                        "'; wanted the shard of a variable, and that variable, each once"));
-    }
-    const std::int64_t ranks = gathered.options<GatheredVariableOptions>().ranks;
-    if (whole_type(inputs[0]) != inputs[1].type() || ranks_of_shard(inputs[0]) != ranks) {
-      refuse_at(text_of("nodes[", gathered.id(), "].inputs"),
-                text_of(gathered.label(), " gathers ", inputs[1].type().text(), " from ", ranks, " ranks, and '",
-                        inputs[0].name(), "' is a shard of ", whole_type(inputs[0]).text(), " for ",
-                        ranks_of_shard(inputs[0]), "; wanted the same"));
-    }
+    const Value shard = gathered.inputs()[0], variable = gathered.inputs()[1];
+    check_pair(gathered, shard, variable, gathered.options<GatheredVariableOptions>());
+    if (updated_for(variable) != variable || variable_of_shard(shard).valid()) refuse_pair(gathered, shard, variable);
     note_gathered(gathered);
+  }
+
+  /// A variable may be refreshed several times, from one master copy.
+  void note_master(Node& refresh) const {
+    const Value variable = refresh.inputs()[0], master = refresh.inputs()[1];
+    check_pair(refresh, master, variable, refresh.options<ShardHolders>());
+    const Value known = updated_for(variable), of_master = variable_of_shard(master);
+    const bool is_known = known == master && of_master == variable;
+    if (!is_known && (known != variable || of_master.valid())) refuse_pair(refresh, master, variable);
+    if (!is_known) note_gathered(refresh);
+  }
+
+  [[noreturn]] static void refuse_pair(const Node& node, Value shard, Value variable) {
+    refuse_at(text_of("nodes[", node.id(), "].inputs"),
+              text_of(node.label(), " has '", shard.name(), "' and '", variable.name(),
+                      "'; wanted the shard of a variable, and that variable, each once"));
+  }
+
+  static void check_pair(const Node& node, Value shard, Value variable, const ShardHolders& holders) {
+    const bool are_variables = is_variable(shard) && is_variable(variable) && constant_content(variable) == nullptr;
+    if (!are_variables || ranks_of_shard(shard) == 0 || ranks_of_shard(variable) > 0)
+      refuse_pair(node, shard, variable);
+    if (whole_type(shard) == variable.type() && holders_of_shard(shard) == holders) return;
+    refuse_at(text_of("nodes[", node.id(), "].inputs"),
+              text_of(node.label(), " gathers ", variable.type().text(), " from ", text_of_holders(holders), ", and '",
+                      shard.name(), "' is a shard of ", whole_type(shard).text(), " for ",
+                      text_of_holders(holders_of_shard(shard)), "; wanted the same"));
   }
 
   /// A variable gets its initial value by an assignment of its own, which reads no variable.
@@ -283,8 +297,8 @@ class GraphReader {
   static bool is_initializer_of(const Node& assign, Value variable) {
     const std::int64_t ranks = ranks_of_shard(variable);
     if (assign.op().name != (ranks > 0 ? "assign_shard" : "assign") || assign.inputs()[0] != variable) return false;
-    return ranks == 0 ||
-           (assign.options<RanksOptions>().ranks == ranks && assign.inputs()[1].type() == whole_type(variable));
+    return ranks == 0 || (assign.options<ShardHolders>() == holders_of_shard(variable) &&
+                          assign.inputs()[1].type() == whole_type(variable));
   }
 
   Graph& graph_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "graph/nodes/shards.h"
 #include "graph/nodes/update.h"
 #include "graph/ops/basic.h"
 #include "graph/update_rules.h"
@@ -53,15 +54,14 @@ int ranks_of(const Graph& graph) {
 }
 
 Exchange exchange_of(const Node& node) {
+  if (std::any_cast<ShardHolders>(&node.any_options()) != nullptr && !node.output_types().empty())
+    return Exchange::shards_of_sum;
   const auto* const options = std::any_cast<RanksOptions>(&node.any_options());
   if (options == nullptr) return Exchange::gather;
   // What is summed stands behind the accumulators.
   const std::size_t outputs = node.output_types().size(), inputs = node.inputs().size();
   const Shape &x = node.inputs()[inputs > outputs ? outputs : 0].shape(), &y = node.output_types()[0].shape;
-  if (x == y) return Exchange::sum;
-  std::vector<std::int64_t> rows = x.dims();
-  rows.insert(rows.begin(), options->ranks);
-  return y == Shape(rows) ? Exchange::gather : Exchange::shards_of_sum;
+  return x == y ? Exchange::sum : Exchange::gather;
 }
 
 Operation moving_average_of_ranks(Operation update, int ranks) {

@@ -74,6 +74,8 @@ class Engine {
   const Device& device() const { return *device_; }
   /// Where the variables lie.
   const VariableLayout& layout() const { return layout_; }
+  /// Bytes that a variable with a place has there: none of a shard that another rank has all of.
+  std::size_t bytes_here(Value held) const;
   /// What traces are told.
   Trace::Machine machine() const;
   void use_algorithms(const AlgorithmChoices& choices);
@@ -237,6 +239,7 @@ class Engine {
   void leave_ranks() noexcept;
   void check_not_pending(const char* call) const;
   std::byte* variable_bytes(Value variable, const char* call);
+  void write_held(Value held, const HostTensor& whole);
 
   Graph* graph_;
   SessionOptions options_;

@@ -241,7 +241,9 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
     return *found;
   }
   const RunRequest requested = request();
-  const Signature decided = with_training_flag(*graph_, signature, requested);
+  Signature decided = with_training_flag(*graph_, signature, requested);
+  // Without a communicator a program is that of the server, which takes the most.
+  if (options_.communicator != nullptr) decided.elsewhere = held_elsewhere(*graph_, options_.communicator->rank());
   const ConcreteGraph concrete(*graph_, decided);
   InstructionList written;
   const auto write = [&](PlanningTools& tools) {

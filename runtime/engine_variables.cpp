@@ -1,6 +1,7 @@
 // The variables of a session: their initial values, reading and writing them.
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,12 +23,6 @@ namespace sectionflow {
 
 namespace {
 
-/// What a session has a place for: of a variable that ranks hold in shards its shard.
-Value held_as(Value variable) {
-  const Value shard = shard_of(variable);
-  return shard.valid() ? shard : variable;
-}
-
 /// Throws: ArgumentError unless the session's ranks are those that hold the variable's shards.
 void check_ranks_of_shard(Value held, const Communicator* communicator) {
   const std::int64_t ranks = ranks_of_shard(held);
@@ -38,12 +33,29 @@ void check_ranks_of_shard(Value held, const Communicator* communicator) {
                 hint("give the session the communicator of these ranks (SessionOptions::communicator)"));
 }
 
+ShardLayout layout_of(Value shard) {
+  return {whole_type(shard).shape.num_elements(), holders_of_shard(shard)};
+}
+/// Of f32 elements.
+std::size_t bytes_of(std::int64_t elements) {
+  return static_cast<std::size_t>(elements) * sizeof(float);
+}
+
 /// Of all of a variable what a rank has in its shard; 0 behind it.
 std::vector<std::byte> own_shard(const HostTensor& whole, Value shard, int rank) {
-  std::vector<std::byte> mine(shard.type().bytes());
-  const std::size_t begin = std::min(whole.num_bytes(), mine.size() * static_cast<std::size_t>(rank));
-  std::copy_n(whole.bytes() + begin, std::min(mine.size(), whole.num_bytes() - begin), mine.begin());
+  const ShardLayout layout = layout_of(shard);
+  std::vector<std::byte> mine(bytes_of(layout.size_on(rank)));
+  const std::int64_t count = layout.elements_of(rank);
+  if (count > 0) std::copy_n(whole.bytes() + bytes_of(layout.begin_of(rank)), bytes_of(count), mine.begin());
   return mine;
+}
+
+/// all = what the ranks have of it, of which `mine` is this rank's shard.
+void join_shards(std::span<const std::byte> mine, std::span<std::byte> all, Value shard, Communicator& communicator) {
+  const ShardHolders holders = holders_of_shard(shard);
+  if (!holders.has_server) return communicator.all_gather_shards(mine, all, mine.size());
+  std::copy(mine.begin(), mine.end(), all.begin());
+  communicator.broadcast(all, static_cast<int>(holders.server));
 }
 
 /// Communicator::set_work of what gathers a variable to be read.
@@ -53,6 +65,11 @@ std::uint64_t work_of_read(const std::string& name) {
 }
 
 }  // namespace
+
+std::size_t Engine::bytes_here(Value held) const {
+  const bool is_elsewhere = options_.communicator != nullptr && is_held_elsewhere(held, options_.communicator->rank());
+  return is_elsewhere ? 0 : held.type().bytes();
+}
 
 void Engine::lay_out_variables() {
   layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
@@ -64,7 +81,7 @@ void Engine::lay_out_variables() {
     Node& node = graph_->node(id);
     if (!node.op().is_variable() || shard_of(node.output()).valid()) continue;
     offsets[id] = round_up(end);
-    end = offsets[id] + node.output_types()[0].bytes();
+    end = offsets[id] + bytes_here(node.output());
   }
 }
 
@@ -76,7 +93,7 @@ std::byte* Engine::variable_bytes(Value variable, const char* call) {
   SF_CHECK_CODE(!torn_, ArgumentError, ErrorCode::torn_session, call, " of '", variable.name(),
                 "': a failure after the first update left this session's variables half updated",
                 hint("call session.initialize()"));
-  const Value held = held_as(variable);
+  const Value held = place_of(variable);
   const auto id = static_cast<std::size_t>(held.node().id());
   SF_CHECK_CODE(initialized_ && layout_.contains(held.node().id()), ArgumentError, ErrorCode::not_initialized, call,
                 " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
@@ -138,7 +155,7 @@ void Engine::check_has_values(const char* call) {
                 ": the session's variables have no values yet",
                 hint("call session.initialize() first: it makes room for them, and a value for each"));
   for (Value variable : graph_->values(kVariables)) {
-    SF_CHECK_CODE(layout_.contains(held_as(variable).node().id()), ArgumentError, ErrorCode::not_initialized, call,
+    SF_CHECK_CODE(layout_.contains(place_of(variable).node().id()), ArgumentError, ErrorCode::not_initialized, call,
                   ": variable '", variable.name(), "' was made after session.initialize()",
                   Fact{"variable", variable.node().place()},
                   hint("make all variables, optimisers included, before it"));
@@ -170,24 +187,25 @@ HostTensor Engine::read(Value variable, Where where) {
 void Engine::read_to(std::byte* bytes, Value variable, Where where) {
   user_call(where, [&] {
     const std::byte* from = variable_bytes(variable, "read");
-    const Value held = held_as(variable);
+    const Value held = place_of(variable);
     const bool is_shard = ranks_of_shard(held) > 0;
     SF_CHECK(whole_type(variable) == whole_type(held), InternalError, "read of '", variable.name(), "': '", held.name(),
              "' is a shard of another type");
-    std::vector<std::byte> mine(is_shard ? held.type().bytes() : 0);
+    const std::size_t num_bytes = bytes_here(held);
+    std::vector<std::byte> mine(is_shard ? num_bytes : 0);
     std::byte* const to = is_shard ? mine.data() : bytes;
     if (device_->kind() == DeviceKind::cpu || layout_.has_host_home(held.node().id())) {
       const auto entered = device_->enter();
-      copy_past_caches(to, from, held.type().bytes());
+      copy_past_caches(to, from, num_bytes);
     } else {
-      device_->copy_to_host(to, from, held.type().bytes());
+      device_->copy_to_host(to, from, num_bytes);
     }
     // Every rank gives its own, and gets all.
     if (!is_shard) return;
     Communicator& communicator = *options_.communicator;
     // Ranks that read others in this place are told so, before a byte of these moves.
     communicator.set_work(work_of_read(variable.name()));
-    communicator.all_gather_shards(mine, {bytes, whole_type(held).bytes()}, mine.size());
+    join_shards(mine, {bytes, whole_type(held).bytes()}, held, communicator);
     communicator.set_work(0);
   });
 }
@@ -210,23 +228,31 @@ std::shared_ptr<LentMemory> Engine::lent_memory() {
 
 void Engine::write(Value variable, const HostTensor& tensor, Where where) {
   user_call(where, [&] {
-    std::byte* bytes = variable_bytes(variable, "write");
+    (void)variable_bytes(variable, "write");
     SF_CHECK(constant_content(variable) == nullptr, ArgumentError, "write of '", variable.name(),
              "': that is a constant, whose value the graph has; wanted a variable");
-    const Value held = held_as(variable);
+    const Value held = place_of(variable), master = master_of(variable);
     SF_CHECK(tensor.type() == whole_type(held), ShapeError, "write of '", variable.name(), "': got ",
              tensor.type().text(), ", wanted ", whole_type(held).text());
+    if (master.valid()) (void)variable_bytes(master, "write");
     last_write_ = ++num_writes_;
-    const bool is_shard = ranks_of_shard(held) > 0;
-    const std::vector<std::byte> mine =
-        is_shard ? own_shard(tensor, held, options_.communicator->rank()) : std::vector<std::byte>();
-    const std::byte* const from = is_shard ? mine.data() : tensor.bytes();
-    if (layout_.has_host_home(held.node().id())) {
-      std::copy_n(from, held.type().bytes(), bytes);
-    } else {
-      device_->copy_from_host(bytes, from, held.type().bytes());
-    }
+    write_held(held, tensor);
+    if (master.valid()) write_held(master, tensor);
   });
+}
+
+/// Sets a place of the session to what it has of a whole variable.
+void Engine::write_held(Value held, const HostTensor& whole) {
+  std::byte* const bytes = variable_bytes(held, "write");
+  const bool is_shard = ranks_of_shard(held) > 0;
+  const std::vector<std::byte> mine =
+      is_shard ? own_shard(whole, held, options_.communicator->rank()) : std::vector<std::byte>();
+  const std::byte* const from = is_shard ? mine.data() : whole.bytes();
+  if (layout_.has_host_home(held.node().id())) {
+    std::copy_n(from, bytes_here(held), bytes);
+  } else {
+    device_->copy_from_host(bytes, from, bytes_here(held));
+  }
 }
 
 }  // namespace sectionflow

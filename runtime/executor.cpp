@@ -48,8 +48,8 @@ void check_scratch(const Step& step, const BoundStep& bound, ExecutionContext& c
 
 void launch(const Step& step, const BoundStep& bound, ExecutionContext& context) {
   guard_scratch(bound, context);
-  // Written by the compute lane alone: no update communicates.
-  if (bound.is_update) context.updates_started = true;
+  // Written by the compute lane alone: an update that communicates follows others, of what it takes from the ranks.
+  if (bound.is_update && step.lane == Lane::compute) context.updates_started = true;
   KernelArguments arguments{.inputs = bound.inputs,
                             .outputs = bound.outputs,
                             .updated = bound.updated,

@@ -74,10 +74,11 @@ std::vector<ArenaBlock> variable_blocks(const Engine& engine) {
     if (offset == VariableLayout::kAbsent) continue;
     const Node& node = engine.graph().node(id);
     const TensorType& type = node.output_types().at(0);
-    if (type.bytes() == 0) continue;
+    const std::size_t bytes = engine.bytes_here(engine.graph().node(id).output());
+    if (bytes == 0) continue;
     blocks.push_back(
         {.offset = offset,
-         .bytes = type.bytes(),
+         .bytes = bytes,
          .category = "variables",
          .frames = {{text_of(node.name(), " ", type.text()), section_name(engine.graph(), node.group()), 0}}});
   }

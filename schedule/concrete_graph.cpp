@@ -43,6 +43,10 @@ void ConcreteGraph::infer_types(NodeId id) const {
     types_[id] = std::vector<TensorType>{{node.output_types()[0].dtype, fed->second}};
     return;
   }
+  if (signature_->elsewhere.contains(id)) {
+    types_[id] = std::vector<TensorType>{{node.output_types()[0].dtype, {0}}};
+    return;
+  }
   const std::vector<TensorType> inputs = input_types(id);
   try {
     types_[id] = node.op().infer({node.label(), inputs, node.any_options()});

@@ -61,10 +61,8 @@ void check_update(const Node& update, const ConcreteGraph& graph, RankDifference
 }
 
 std::int64_t ranks_of_operation(const Node& node) {
-  const std::any& options = node.any_options();
-  if (const auto* of_sum = std::any_cast<RanksOptions>(&options)) return of_sum->ranks;
-  if (const auto* of_variable = std::any_cast<GatheredVariableOptions>(&options)) return of_variable->ranks;
-  return std::any_cast<const NormOfShardsOptions&>(options).ranks;
+  if (const ShardHolders* const holders = holders_of(node)) return holders->ranks;
+  return node.options<RanksOptions>().ranks;
 }
 
 }  // namespace
@@ -74,17 +72,26 @@ bool communicates(const Schedule& schedule) {
                      [](const Step& step) { return step.lane == Lane::communicate; });
 }
 
+std::set<NodeId> held_elsewhere(Graph& graph, int rank) {
+  std::set<NodeId> elsewhere;
+  for (NodeId id = 0; id < graph.num_nodes(); ++id) {
+    Node& node = graph.node(id);
+    if (node.op().is_variable() && is_held_elsewhere(node.output(), rank)) elsewhere.insert(id);
+  }
+  return elsewhere;
+}
+
 std::size_t exchanged_bytes(const ConcreteGraph& graph, NodeId node) {
   const auto bytes_of = [](const std::vector<TensorType>& types) {
     std::size_t bytes = 0;
     for (const TensorType& type : types) bytes += type.bytes();
     return bytes;
   };
+  if (refreshes_copy(graph.graph().node(node))) return graph.input_types(node)[0].bytes();
   const bool has_shards = exchange_of(graph.graph().node(node)) == Exchange::shards_of_sum;
   if (!has_shards) return bytes_of(graph.types(node));
-  // Behind an accumulator, which is a shard itself, comes what is summed.
-  const std::vector<TensorType> inputs = graph.input_types(node);
-  return inputs[inputs.size() > 1 ? 1 : 0].bytes();
+  // Behind a shard comes what is summed.
+  return graph.input_types(node)[1].bytes();
 }
 
 void check_communications(const Schedule& schedule, const Graph& graph) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+
 #include "base/export.h"
 #include "graph/nodes/update.h"
 #include "schedule/schedule.h"
@@ -8,6 +10,9 @@ namespace SF_API sectionflow {
 
 /// Whether a step of it communicates.
 bool communicates(const Schedule& schedule);
+
+/// The shards of the graph that another rank has all of: Signature::elsewhere.
+std::set<NodeId> held_elsewhere(Graph& graph, int rank);
 
 /// What ranks get in common by an operation that communicates: the bytes of a sum, be it in shards, or of what is
 /// gathered.

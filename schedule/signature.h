@@ -18,6 +18,9 @@ struct Signature {
   /// added where a program is compiled, since what it is found by tells a flag that is fed from one that is not. And
   /// whether a micro-batch is the last of an update (micro_batches.h).
   std::set<NodeId> decided{};
+  /// Variables, shards at a server, of which another rank has all: f32[0] here. The same in all programs of a session,
+  /// and so no part of the text.
+  std::set<NodeId> elsewhere{};
 
   std::string text() const;
 };

@@ -58,8 +58,12 @@ class Gathers {
   }
 
   void note_update(const Node& node, Value variable, int place) {
-    SF_CHECK_CODE(!gathered_of(variable).valid(), ArgumentError, ErrorCode::ranks, node.label(), " updates '",
-                  variable.name(), "', which ranks hold in shards", Fact{"where", node.place()},
+    const bool is_kept =
+        master_of(variable).valid() && !refreshes_copy(node) && &initializer_of(variable).node() != &node;
+    SF_CHECK_CODE(!is_kept && !gathered_of(variable).valid(), ArgumentError, ErrorCode::ranks, node.label(),
+                  " updates '", variable.name(),
+                  is_kept ? "', which is a copy that ranks refresh from another" : "', which ranks hold in shards",
+                  Fact{"where", node.place()},
                   hint("write it by Session::write; or train with VariableDistribution::replicated"));
     const Value whole = variable_of_shard(variable);
     if (whole.valid()) updates_[whole.node().id()].push_back(place);

@@ -15,7 +15,7 @@ namespace sectionflow {
 /// reader of the one before is still to come, and stays to its last reader.
 ///
 /// What reads a variable behind its update gathers it again. Throws: ArgumentError (SF-E036) for an instruction that
-/// updates the variable itself.
+/// updates the variable itself, or one that is a copy (refresh_copy).
 InstructionList insert_gathers(const InstructionList& list, const ConcreteGraph& graph);
 
 /// Whether an instruction gathers a variable.

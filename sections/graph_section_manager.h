@@ -50,6 +50,7 @@ struct TrainingOptions {
   int micro_batches = 1;
   int ranks = 1;  ///< UpdateOptions::ranks: so many sessions train together
   VariableDistribution distribution = VariableDistribution::replicated;  ///< UpdateOptions::distribution
+  std::optional<int> server{};                                           ///< UpdateOptions::server
   bool skip_non_finite = false;                   ///< UpdateOptions::skip_non_finite; holds gradients as clip_norm does
   std::optional<WeightAverageOptions> average{};  ///< averages of the trained variables: updates().averages
   bool verbose = false;                           ///< log 'Running backward pass on section K'

@@ -51,10 +51,9 @@ Value scalar_of(const Graph& graph, std::string_view collection, Dtype dtype) {
   return last;
 }
 
-/// Of a variable that ranks hold in shards a rank has its shard of the gradient too.
+/// Of a variable whose updates are of a shard a rank has its shard of the gradient too.
 TensorType type_of_gradient(Value variable) {
-  const Value shard = shard_of(variable);
-  return (shard.valid() ? shard : variable).type();
+  return updated_for(variable).type();
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ UpdateOptions SectionTrainer::update_options(const TrainingOptions& options) {
           .micro_batches = options.micro_batches,
           .ranks = options.ranks,
           .distribution = options.distribution,
+          .server = options.server,
           .skip_non_finite = options.skip_non_finite,
           .average = options.average};
 }
@@ -168,7 +169,7 @@ std::vector<SectionTraining> SectionTrainer::count_training() const {
       const bool applies = std::any_of(trained.begin(), trained.end(), [&](const GradientAndVariable& pair) {
         const auto& inputs = operation.node().inputs();
         if (!is_application || inputs.empty()) return false;
-        return inputs[0] == pair.variable || inputs[0] == shard_of(pair.variable);
+        return inputs[0] == updated_for(pair.variable);
       });
       if (is_extra) ++found[k].update_operations;
       if (applies && !is_extra) ++found[k].gradient_applications;

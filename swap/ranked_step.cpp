@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "graph/nodes/shards.h"
 #include "runtime/engine.h"
 #include "schedule/ranks.h"
 #include "swap/simulate.h"
@@ -31,7 +32,11 @@ double bytes_of(const Operand& operand, const Schedule& schedule) {
 /// Half of what a sum takes is the gathering of it.
 RankCost cost_of(const Step& step, const ConcreteGraph& graph, int ranks, const RankNetwork& network) {
   const auto bytes = static_cast<double>(exchanged_bytes(graph, step.node));
-  const Exchange exchange = exchange_of(graph.graph().node(step.node));
+  const Node& node = graph.graph().node(step.node);
+  const Exchange exchange = exchange_of(node);
+  const ShardHolders* const holders = holders_of(node);
+  if (holders != nullptr && holders->has_server)
+    return exchange == Exchange::gather ? broadcast_cost(bytes, network) : reduce_cost(bytes, network);
   const bool is_half = exchange == Exchange::gather || exchange == Exchange::shards_of_sum;
   return is_half ? all_gather_cost(bytes / ranks, network) : all_reduce_cost(bytes, network);
 }

@@ -5,7 +5,6 @@
 
 #include "base/nearest.h"
 #include "device/cpu_device.h"
-#include "graph/nodes/shards.h"
 #include "graph/nodes/update.h"
 #include "runtime/placement.h"
 #include "train/tower_batches.h"
@@ -109,11 +108,6 @@ void check_tower(const Graph& graph, const std::vector<std::string>& inputs, con
   SF_CHECK_CODE(!trains || ranks_of(graph) == towers, ArgumentError, ErrorCode::ranks,
                 "make_parallel: the updates that `build` adds are of ", ranks_of(graph), " ranks, and there are ",
                 towers, " towers", hint("give TrainingOptions::ranks or UpdateOptions::ranks the number of towers"));
-  for (const Value& variable : graph.values(kVariables)) {
-    SF_CHECK_CODE(!shard_of(variable).valid(), ArgumentError, ErrorCode::ranks,
-                  "make_parallel: the updates that `build` ", "adds hold '", variable.name(),
-                  "' in shards, and towers have whole variables", hint("leave out VariableDistribution::sharded"));
-  }
 }
 
 bool same_outputs(const TowerOutputs& a, const TowerOutputs& b) {

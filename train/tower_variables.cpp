@@ -1,5 +1,6 @@
 #include "train/tower_variables.h"
 
+#include "graph/nodes/shards.h"
 #include "runtime/engine.h"
 #include "schedule/micro_batches.h"
 #include "train/match_variables.h"
@@ -23,17 +24,22 @@ void check_can_set(const Session& session, const char* call) {
                 hint("end its scope first"));
 }
 
+Value known_variable(const Tower& tower, const std::string& name, const char* call) {
+  const Value variable = tower.graph().find(name).output();
+  const bool is_variable = variable.node().op().is_variable();
+  SF_CHECK(is_variable, ArgumentError, call, " of '", name, "': wanted a variable of the towers' graph");
+  SF_CHECK_CODE(engine(tower.session()).layout().contains(place_of(variable).node().id()), ArgumentError,
+                ErrorCode::not_initialized, call, " of '", name, "': it has no value yet",
+                hint("make all variables, optimisers included, before initialize()"));
+  return variable;
+}
+
 Value settable_variable(const Tower& tower, const std::string& name, const TensorType& type) {
   check_can_set(tower.session(), "write");
   check_whole(tower.session());
-  const Value variable = tower.graph().find(name).output();
-  const bool is_variable = variable.node().op().is_variable();
-  SF_CHECK(is_variable, ArgumentError, "write of '", name, "': wanted a variable of the towers' graph");
-  SF_CHECK_CODE(engine(tower.session()).layout().contains(variable.node().id()), ArgumentError,
-                ErrorCode::not_initialized, "write of '", name, "': it has no value yet",
-                hint("make all variables, optimisers included, before initialize()"));
-  SF_CHECK(type == variable.type(), ShapeError, "write of '", name, "': got ", type.text(), ", wanted ",
-           variable.type().text());
+  const Value variable = known_variable(tower, name, "write");
+  SF_CHECK(type == whole_type(variable), ShapeError, "write of '", name, "': got ", type.text(), ", wanted ",
+           whole_type(variable).text());
   return variable;
 }
 

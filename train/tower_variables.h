@@ -17,6 +17,8 @@ void check_no_half(const Session& session, const char* call);
 /// The same, and (SF-E035) while averages stand in the place of the weights: the end of that scope would exchange what
 /// has been set, on this session alone.
 void check_can_set(const Session& session, const char* call);
+/// The variable of that name. Throws: as Session::read and Session::write, whose texts these are. `call`: "read".
+Value known_variable(const Tower& tower, const std::string& name, const char* call);
 /// The variable of that name, which can be set to such a tensor. Throws: as Session::write, whose texts these are;
 /// where the session is torn (SF-E323).
 Value settable_variable(const Tower& tower, const std::string& name, const TensorType& type);

@@ -7,12 +7,15 @@
 
 #include "base/one_at_a_time.h"
 #include "graph/graph_file.h"
+#include "graph/variable_shards.h"
+#include "runtime/engine.h"
 #include "runtime/placement.h"
 #include "train/tower_batches.h"
 #include "train/tower_parts.h"
 #include "train/tower_step.h"
 #include "train/tower_threads.h"
 #include "train/tower_variables.h"
+#include "train/variable_snapshot.h"
 
 namespace sectionflow {
 
@@ -62,9 +65,13 @@ struct [[gnu::visibility("hidden")]] Towers::Core {
   }
   static constexpr std::string_view kEnded =
       "what one of them throws as it executes ends their training: make them anew, and load the last file";
-  static std::string tower_text(const Tower& tower) { return text_of(tower.number(), ", on ", tower.device()); }
+  static std::string tower_text(const Tower& tower) {
+    return text_of(tower.number(), ", on ", tower.device());
+  }
 
-  OneAtATime::Entry enter() { return one_at_a_time.enter("the set of towers"); }
+  OneAtATime::Entry enter() {
+    return one_at_a_time.enter("the set of towers");
+  }
   /// Makes a check of each tower, on this thread.
   void check_each(const std::function<void(const Tower&)>& check) const {
     for (const auto& tower : towers) {
@@ -89,6 +96,8 @@ struct [[gnu::visibility("hidden")]] Towers::Core {
   }
 
   void initialize(Where where);
+  HostTensor read(const std::string& name, Where where);
+  void save(const std::string& path, Where where);
   void write(const std::string& name, const HostTensor& tensor, Where where);
   LoadReport load(const std::string& path, const LoadOptions& options, Where where);
   void build(const BuildTower& build, const std::vector<SessionOptions>& devices);
@@ -96,7 +105,9 @@ struct [[gnu::visibility("hidden")]] Towers::Core {
   std::vector<TowerStep> steps(bool trains, const Example& batch, const std::vector<std::string>& outputs) const;
   Example execute(bool trains, const Example& batch, const std::vector<std::string>& outputs, Where where);
 
-  const Tower& first() const { return *towers.front(); }
+  const Tower& first() const {
+    return *towers.front();
+  }
 
   std::vector<std::string> inputs;
   std::vector<std::unique_ptr<Tower>> towers;
@@ -186,6 +197,30 @@ void Towers::Core::initialize(Where where) {
   is_uneven = false;
 }
 
+HostTensor Towers::Core::read(const std::string& name, Where where) {
+  const auto inside = enter();
+  check_readable();
+  const auto value_on = [&](const Tower& tower) {
+    return tower.session().read(tower.graph().find(name).output(), where);
+  };
+  if (!has_shards(first().session())) return value_on(first());
+  // What one alone would refuse, before the others wait for it.
+  check_each([&](const Tower& tower) { (void)known_variable(tower, name, "read"); });
+  std::vector<HostTensor> values(towers.size());
+  on_all(true, [&](Tower& tower) { values[static_cast<std::size_t>(tower.number())] = value_on(tower); });
+  return std::move(values.front());
+}
+
+void Towers::Core::save(const std::string& path, Where where) {
+  const auto inside = enter();
+  check_readable();
+  check_no_half(first().session(), "save");
+  check_between_updates(first().session(), "save");
+  if (!has_shards(first().session())) return save_variables(first().session(), path, {}, where);
+  check_each([](const Tower& tower) { engine(tower.session()).check_has_values("save"); });
+  on_all(true, [&](Tower& tower) { save_variables(tower.session(), path, {}, where); });
+}
+
 void Towers::Core::write(const std::string& name, const HostTensor& tensor, Where where) {
   const auto inside = enter();
   check_even();
@@ -206,7 +241,7 @@ LoadReport Towers::Core::load(const std::string& path, const LoadOptions& option
     check_can_set(tower.session(), "load");
     for (const Value variable : variables) {
       targets[static_cast<std::size_t>(tower.number())].push_back(
-          settable_variable(tower, variable.name(), variable.type()));
+          settable_variable(tower, variable.name(), whole_type(variable)));
     }
   });
   const VariableFile file = read_variable_file(path);
@@ -215,6 +250,10 @@ LoadReport Towers::Core::load(const std::string& path, const LoadOptions& option
   is_uneven = true;
   for (std::size_t t = 1; t < towers.size(); ++t) {
     Session& to = towers[t]->session();
+    if (has_shards(from)) {
+      (void)load_file(to, file, options, where);
+      continue;
+    }
     for (std::size_t i = 0; i < variables.size(); ++i) to.write(targets[t][i], from.read(variables[i], where), where);
     to.set_completed_cycles(from.completed_cycles(), where);
     to.use_algorithms(from.algorithm_choices());
@@ -277,12 +316,7 @@ std::vector<ProgramReport> Towers::plan(const Example& batch, const std::vector<
 }
 
 HostTensor Towers::read(const std::string& variable, Where where) {
-  return call_at(where, [&] {
-    const auto inside = core().enter();
-    core().check_readable();
-    const Tower& first = core().first();
-    return first.session().read(first.graph().find(variable).output(), where);
-  });
+  return call_at(where, [&] { return core().read(variable, where); });
 }
 
 void Towers::write(const std::string& variable, const HostTensor& tensor, Where where) {
@@ -290,14 +324,7 @@ void Towers::write(const std::string& variable, const HostTensor& tensor, Where 
 }
 
 void Towers::save(const std::string& path, Where where) {
-  call_at(where, [&] {
-    const auto inside = core().enter();
-    core().check_readable();
-    Session& first = core().first().session();
-    check_no_half(first, "save");
-    check_between_updates(first, "save");
-    save_variables(first, path, {}, where);
-  });
+  call_at(where, [&] { core().save(path, where); });
 }
 
 LoadReport Towers::load(const std::string& path, const LoadOptions& options, Where where) {

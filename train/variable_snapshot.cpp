@@ -28,7 +28,8 @@ std::vector<std::string> slot_names(const Graph& graph) {
 
 bool has_shards(const Session& session) {
   const std::vector<Value> variables = session.graph().values(kVariables);
-  return std::any_of(variables.begin(), variables.end(), [](Value variable) { return shard_of(variable).valid(); });
+  return std::any_of(variables.begin(), variables.end(),
+                     [](Value variable) { return shard_of(variable).valid() || ranks_of_shard(variable) > 0; });
 }
 
 void check_has_no_shards(const Session& session, const char* call) {

@@ -17,10 +17,11 @@ struct VariableNode {
   TensorType type;
   VariableOptions options;
   std::shared_ptr<Operation> initializer = std::make_shared<Operation>();
-  // Of a shard: of what, and how many ranks there are; none elsewhere.
+  // Of a shard: of what, and who holds it; no ranks elsewhere.
   TensorType whole{};
-  std::int64_t ranks = 0;
-  // Of a variable that ranks hold in shards, and of its shard: what gathers it, which is made after both.
+  ShardHolders holders{.ranks = 0};
+  // Of a variable that ranks hold in shards, and of its shard: what gathers it, which is made after both. Of a variable
+  // that is a copy, and of the master copy's shard: what refreshes it.
   std::shared_ptr<Operation> gathered = std::make_shared<Operation>();
 };
 
@@ -28,12 +29,10 @@ std::vector<TensorType> infer_variable(const ShapeRequest& request) {
   const auto& node = request.get<VariableNode>();
   const TensorType& type = node.type;
   SF_CHECK(type.shape.is_static(), ShapeError, request.label, ": shape ", type.shape, " must be known");
-  if (node.ranks == 0) return {type};
-  SF_CHECK(node.ranks >= 1 && node.ranks <= kMostRanks && node.whole.shape.is_static(), ArgumentError, request.label,
-           ": a shard of ", node.whole.text(), " for ", node.ranks, " ranks; wanted 1 to ", kMostRanks);
-  const TensorType shard{node.whole.dtype, {shard_elements(node.whole.shape.num_elements(), node.ranks)}};
+  if (node.holders.ranks == 0) return {type};
+  const TensorType shard = type_of_shard(node.whole, node.holders, request.label);
   SF_CHECK(type == shard, ArgumentError, request.label, ": ", type.text(), " as a shard of ", node.whole.text(),
-           " for ", node.ranks, " ranks; wanted ", shard.text());
+           " for ", text_of_holders(node.holders), "; wanted ", shard.text());
   return {type};
 }
 
@@ -83,7 +82,9 @@ void define_basic_ops(OpRegistry& registry) {
                   fields("trainable", options.options.trainable);
                   fields.operation("initializer", options.initializer);
                   fields.usual("shard_of", options.whole);
-                  fields.usual("ranks", options.ranks);
+                  fields.usual("ranks", options.holders.ranks);
+                  fields.usual("has_server", options.holders.has_server);
+                  fields.usual("server", options.holders.server);
                 }),
                 .infer = infer_variable,
                 .role = OpRole::variable,
@@ -141,42 +142,53 @@ Value variable(std::string_view name, Value initial_value, VariableOptions optio
   });
 }
 
-Value shard_of_value(std::string_view name, Value initial_value, int ranks) {
+Value shard_of_value(std::string_view name, Value initial_value, const ShardHolders& holders) {
   Graph& graph = initial_value.graph();
   const TensorType& whole = initial_value.type();
   const GraphScope outside = graph.enter_branch({});
-  const TensorType type{whole.dtype, {shard_elements(whole.shape.num_elements(), ranks)}};
-  VariableNode node{type, {.trainable = false}};
+  VariableNode node{type_of_shard(whole, holders, std::string(name)), {.trainable = false}};
   node.whole = whole;
-  node.ranks = ranks;
+  node.holders = holders;
   Value result = graph.add_node("variable", {}, node, name).output();
   *result.node().options<VariableNode>().initializer =
-      add_update("assign_shard", {result, initial_value}, 1, RanksOptions{ranks}, {});
+      add_update("assign_shard", {result, initial_value}, 1, holders, {});
   return result;
 }
 
-std::int64_t ranks_of_shard(Value variable) {
+ShardHolders holders_of_shard(Value variable) {
   SF_CHECK(is_variable(variable), ArgumentError, "'", variable.name(), "' is no variable but a ",
            variable.node().op().name);
   // A stored constant is whole.
-  return constant_content(variable) != nullptr ? 0 : variable.node().options<VariableNode>().ranks;
+  const bool is_whole = constant_content(variable) != nullptr;
+  return is_whole ? ShardHolders{.ranks = 0} : variable.node().options<VariableNode>().holders;
 }
 
 Value gathered_of(Value variable) {
   (void)is_trainable(variable);  // which says where it is no variable
   if (constant_content(variable) != nullptr) return {};
   const Operation gathered = *variable.node().options<VariableNode>().gathered;
-  return gathered.valid() && gathered.node().inputs()[1] == variable ? gathered.node().output() : Value();
+  if (!gathered.valid() || !gives_variable(gathered.node())) return {};
+  return gathered.node().inputs()[1] == variable ? gathered.node().output() : Value();
+}
+
+Value master_of(Value variable) {
+  if (constant_content(variable) != nullptr) return {};
+  const Operation refresh = *variable.node().options<VariableNode>().gathered;
+  if (!refresh.valid() || !refreshes_copy(refresh.node())) return {};
+  return refresh.node().inputs()[0] == variable ? refresh.node().inputs()[1] : Value();
 }
 
 Value variable_of_shard(Value shard) {
   if (ranks_of_shard(shard) == 0) return {};
   const Operation gathered = *shard.node().options<VariableNode>().gathered;
-  return gathered.valid() ? gathered.node().inputs()[1] : Value();
+  if (!gathered.valid()) return {};
+  return gathered.node().inputs()[gives_variable(gathered.node()) ? 1 : 0];
 }
 
 void note_gathered(Node& gathered) {
-  for (const Value& variable : gathered.inputs()) {
+  // Behind the variable and its shard a condition may stand.
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Value variable = gathered.inputs()[i];
     if (constant_content(variable) != nullptr) continue;
     const auto known = variable.node().options<VariableNode>().gathered;
     *known = Operation(gathered);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,54 +24,87 @@ const T* input(const KernelArguments& arguments, std::size_t index) {
   return static_cast<const T*>(arguments.inputs[index]);
 }
 
-ShardLayout layout_of(const TensorType& whole, std::int64_t ranks) {
-  return {whole.shape.num_elements(), ranks};
+ShardLayout layout_of(const TensorType& whole, const ShardHolders& holders) {
+  return {whole.shape.num_elements(), holders};
+}
+
+Communicator& communicator_of(const KernelArguments& arguments, const ShardHolders& holders) {
+  return communicator_of(arguments, static_cast<int>(holders.ranks));
 }
 
 /// Behind what a rank has of a shard its place is 0.
-void clear_pads(float* shard, const ShardLayout& layout, std::int64_t count) {
-  std::fill(shard + count, shard + layout.shard, 0.0F);
+void clear_pads(float* shard, const ShardLayout& layout, std::int64_t rank) {
+  std::fill(shard + layout.elements_of(rank), shard + layout.size_on(rank), 0.0F);
+}
+
+std::span<const std::byte> bytes_of(const float* elements, std::int64_t count) {
+  return std::as_bytes(std::span(elements, static_cast<std::size_t>(count)));
+}
+std::span<std::byte> bytes_of(float* elements, std::int64_t count) {
+  return std::as_writable_bytes(std::span(elements, static_cast<std::size_t>(count)));
+}
+
+/// whole = the shards of all ranks.
+void join_shards(const float* shard, float* whole, const ShardLayout& layout, Communicator& communicator) {
+  const std::span<std::byte> all = bytes_of(whole, layout.elements);
+  if (!layout.holders.has_server) {
+    const std::span<const std::byte> mine = bytes_of(shard, layout.shard);
+    return communicator.all_gather_shards(mine, all, mine.size());
+  }
+  if (communicator.rank() == layout.holders.server) copy_bytes(whole, shard, all.size());
+  communicator.broadcast(all, static_cast<int>(layout.holders.server));
 }
 
 std::unique_ptr<Kernel> make_assign_shard(const KernelRequest& request) {
-  const auto ranks = static_cast<int>(request.node.options<RanksOptions>().ranks);
-  const ShardLayout layout = layout_of(request.inputs[1], ranks);
+  const ShardLayout layout = layout_of(request.inputs[1], request.node.options<ShardHolders>());
   return function_kernel([=](const KernelArguments& arguments) {
-    const std::int64_t rank = communicator_of(arguments, ranks).rank(), count = layout.elements_of(rank);
+    const std::int64_t rank = communicator_of(arguments, layout.holders).rank(), count = layout.elements_of(rank);
     auto* shard = static_cast<float*>(arguments.updated[0]);
     if (count > 0) {
-      copy_bytes(shard, input<float>(arguments, 1) + rank * layout.shard,
+      copy_bytes(shard, input<float>(arguments, 1) + layout.begin_of(rank),
                  static_cast<std::size_t>(count) * sizeof(float));
     }
-    clear_pads(shard, layout, count);
+    clear_pads(shard, layout, rank);
   });
 }
 
 std::unique_ptr<Kernel> make_gathered_variable(const KernelRequest& request) {
-  const auto ranks = static_cast<int>(request.node.options<GatheredVariableOptions>().ranks);
-  const std::size_t shard = request.inputs[0].bytes(), whole = request.outputs[0].bytes();
+  const ShardLayout layout = layout_of(request.outputs[0], request.node.options<GatheredVariableOptions>());
   return function_kernel([=](const KernelArguments& arguments) {
-    communicator_of(arguments, ranks)
-        .all_gather_shards({input<std::byte>(arguments, 0), shard},
-                           {static_cast<std::byte*>(arguments.outputs[0]), whole}, shard);
+    join_shards(input<float>(arguments, 0), static_cast<float*>(arguments.outputs[0]), layout,
+                communicator_of(arguments, layout.holders));
   });
 }
 
-/// Inputs: x; or an accumulator, x and the micro-batch, of which the first begins anew.
+std::unique_ptr<Kernel> make_refreshed_copy(const KernelRequest& request) {
+  const ShardLayout layout = layout_of(request.inputs[0], request.node.options<ShardHolders>());
+  return function_kernel([=](const KernelArguments& arguments) {
+    join_shards(static_cast<const float*>(arguments.updated[1]), static_cast<float*>(arguments.updated[0]), layout,
+                communicator_of(arguments, layout.holders));
+  });
+}
+
+/// Inputs: a shard, of which nothing is read, and x; or an accumulator, x and the micro-batch, of which the first
+/// begins anew.
 std::unique_ptr<Kernel> make_reduced_shard(const KernelRequest& request) {
-  const auto ranks = static_cast<int>(request.node.options<RanksOptions>().ranks);
-  const bool accumulates = request.inputs.size() > 1;
-  const std::size_t x = accumulates ? 1 : 0;
-  const ShardLayout layout = layout_of(request.inputs[x], ranks);
+  const ShardLayout layout = layout_of(request.inputs[1], request.node.options<ShardHolders>());
+  const bool accumulates = request.inputs.size() > 2;
   const auto reduce = [=](const KernelArguments& arguments) {
-    Communicator& communicator = communicator_of(arguments, ranks);
+    Communicator& communicator = communicator_of(arguments, layout.holders);
     const bool begins = !accumulates || *input<std::int64_t>(arguments, 2) == 0;
+    const auto *x = input<float>(arguments, 1), *start = begins ? nullptr : input<float>(arguments, 0);
     auto* shard = static_cast<float*>(arguments.outputs[0]);
-    communicator.reduce_scatter_shards(input<float>(arguments, x), begins ? nullptr : input<float>(arguments, 0), shard,
-                                       layout.elements, layout.shard, arguments.workspace);
-    clear_pads(shard, layout, layout.elements_of(communicator.rank()));
+    if (layout.holders.has_server) {
+      return communicator.reduce_sum(x, start, shard, layout.elements, static_cast<int>(layout.holders.server),
+                                     arguments.workspace);
+    }
+    communicator.reduce_scatter_shards(x, start, shard, layout.elements, layout.shard, arguments.workspace);
+    clear_pads(shard, layout, communicator.rank());
   };
-  return function_kernel(reduce, {.workspace_bytes = Communicator::reduce_workspace(layout.shard * ranks, ranks)});
+  // Room for what others send is needed where the sum is.
+  const std::int64_t sums = request.outputs[0].shape.num_elements(), ranks = layout.holders.ranks;
+  return function_kernel(reduce,
+                         {.workspace_bytes = Communicator::reduce_workspace(sums * ranks, static_cast<int>(ranks))});
 }
 
 /// The sums of squares of blocks, as global_norm's kernel takes them.
@@ -101,19 +135,20 @@ class BlockSums {
 };
 
 /// What of a value the ranks tell each other for its norm: the sums of its blocks where shards end with these, all of
-/// it where they do not.
+/// it where they do not, and nothing where one rank has it.
 struct NormPart {
   ShardLayout layout;
   bool has_sums() const { return layout.ends_blocks; }
   std::int64_t sums_of_shard() const { return layout.shard / kNormBlock; }
-  std::size_t workspace_bytes(std::int64_t ranks) const {
-    const auto sums =
-        static_cast<std::size_t>(has_sums() ? ranks * sums_of_shard() : BlockSums::count(layout.elements));
-    return sums * sizeof(double) + (has_sums() ? 0 : static_cast<std::size_t>(layout.elements) * sizeof(float));
+  bool has_gathered() const { return !has_sums() && !layout.holders.has_server; }
+  std::size_t workspace_bytes() const {
+    const auto sums = static_cast<std::size_t>(has_sums() ? layout.holders.ranks * sums_of_shard()
+                                                          : BlockSums::count(layout.elements));
+    return sums * sizeof(double) + (has_gathered() ? static_cast<std::size_t>(layout.elements) * sizeof(float) : 0);
   }
 };
 
-/// The sum of squares of one value, from block to block.
+/// The sum of squares of one value, from block to block; on the server alone where there is one.
 double sum_of_squares(const NormPart& part, const BlockSums& blocks, const float* shard, void* workspace,
                       Communicator& communicator) {
   auto* sums = static_cast<double*>(workspace);
@@ -125,13 +160,12 @@ double sum_of_squares(const NormPart& part, const BlockSums& blocks, const float
     blocks.run(shard, part.layout.shard, own);
     communicator.all_gather(std::as_bytes(std::span(own, static_cast<std::size_t>(each))),
                             std::as_writable_bytes(std::span(sums, static_cast<std::size_t>(num_sums))));
-  } else {
+  } else if (part.has_gathered()) {
     auto* const whole = reinterpret_cast<float*>(sums + num_sums);
-    communicator.all_gather_shards(
-        std::as_bytes(std::span(shard, static_cast<std::size_t>(part.layout.shard))),
-        std::as_writable_bytes(std::span(whole, static_cast<std::size_t>(part.layout.elements))),
-        static_cast<std::size_t>(part.layout.shard) * sizeof(float));
+    join_shards(shard, whole, part.layout, communicator);
     blocks.run(whole, part.layout.elements, sums);
+  } else {
+    blocks.run(shard, part.layout.elements, sums);
   }
   double total = sums[0];
   for (std::int64_t block = 1; block < num_sums; ++block) total += sums[block];
@@ -140,21 +174,24 @@ double sum_of_squares(const NormPart& part, const BlockSums& blocks, const float
 
 std::unique_ptr<Kernel> make_norm_of_shards(const KernelRequest& request) {
   const auto& options = request.node.options<NormOfShardsOptions>();
-  const auto ranks = static_cast<int>(options.ranks);
+  const ShardHolders holders = options;
   std::vector<NormPart> parts;
   std::size_t workspace_bytes = 0;
   for (const std::int64_t elements : options.elements) {
-    parts.push_back({ShardLayout(elements, ranks)});
-    workspace_bytes = std::max(workspace_bytes, parts.back().workspace_bytes(ranks));
+    parts.push_back({ShardLayout(elements, holders)});
+    workspace_bytes = std::max(workspace_bytes, parts.back().workspace_bytes());
   }
   return function_kernel(
       [=, parts = std::move(parts), blocks = BlockSums()](const KernelArguments& arguments) {
-        Communicator& communicator = communicator_of(arguments, ranks);
+        Communicator& communicator = communicator_of(arguments, holders);
+        const bool has_parts = !holders.has_server || communicator.rank() == holders.server;
+        auto* const norm = static_cast<float*>(arguments.outputs[0]);
         double squares = 0;
-        for (std::size_t i = 0; i < parts.size(); ++i) {
+        for (std::size_t i = 0; has_parts && i < parts.size(); ++i) {
           squares += sum_of_squares(parts[i], blocks, input<float>(arguments, i), arguments.workspace, communicator);
         }
-        *static_cast<float*>(arguments.outputs[0]) = static_cast<float>(std::sqrt(squares));
+        *norm = static_cast<float>(std::sqrt(squares));
+        if (holders.has_server) communicator.broadcast(bytes_of(norm, 1), static_cast<int>(holders.server));
       },
       {.workspace_bytes = workspace_bytes});
 }
@@ -164,6 +201,7 @@ std::unique_ptr<Kernel> make_norm_of_shards(const KernelRequest& request) {
 void add_shard_cpu_kernels(KernelRegistry& registry) {
   registry.add("assign_shard", make_assign_shard);
   registry.add("gathered_variable", make_gathered_variable);
+  registry.add("refreshed_copy", make_refreshed_copy);
   registry.add("reduced_shard", make_reduced_shard);
   registry.add("norm_of_shards", make_norm_of_shards);
 }

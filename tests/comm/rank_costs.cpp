@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "comm/call.h"
 
 namespace sectionflow::comm_tests {
 namespace {
@@ -54,6 +55,23 @@ TEST(RankCosts, OfMachinesAreThoseOfRingsWithinAndBetween) {
   network.ranks_per_machine = 1;
   expect_close(all_reduce_cost(kBytes, network).seconds,
                all_reduce_cost(kBytes, network_of(Reduction::ring, 64)).seconds);
+}
+
+TEST(RankCosts, ToAndFromOneRankAreWhatOneLinkCarries) {
+  for (const int n : {2, 4, 64}) {
+    const RankNetwork network = network_of(Reduction::direct, n);
+    const double calls = (n - 1) * static_cast<double>(sizeof(Call));
+    const RankCost sum = reduce_cost(kBytes, network), copies = broadcast_cost(kBytes, network);
+    expect_close(sum.bytes_sent, kBytes + calls);
+    expect_close(copies.bytes_sent, (n == 2 ? 1.0 : 2.0 * (n - 1) / n) * kBytes + calls);
+    EXPECT_GE(sum.seconds, kBytes / kRate);
+    EXPECT_LT(sum.seconds, 1.01 * kBytes / kRate + 200 * kLatency);
+    EXPECT_LT(copies.seconds, 2.05 * kBytes / kRate + 200 * kLatency);
+    // Short ones go to each by itself.
+    expect_close(broadcast_cost(1000, network).bytes_sent, (n - 1) * 1000.0 + calls);
+  }
+  EXPECT_EQ(reduce_cost(kBytes, network_of(Reduction::ring, 1)), RankCost());
+  EXPECT_EQ(broadcast_cost(kBytes, network_of(Reduction::ring, 1)), RankCost());
 }
 
 TEST(RankCosts, OfDirectSumsAreThoseThatARingSendsThreeMessagesDeep) {

@@ -46,6 +46,29 @@ TEST(RankShards, OfAnyLengthHaveTheSumsOfAPlainLoopAndGiveBackTheWhole) {
   }
 }
 
+TEST(RankShards, ThatOneRankHasAllOfAreTheSumsOfAPlainLoop) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    const Ends ends = run_ranks(ranks, [&](Communicator& communicator) {
+      for (int trial = 0; trial < 6; ++trial) {
+        const auto seed = static_cast<std::uint64_t>(300 + trial);
+        const int root = trial % ranks;
+        const bool is_root = communicator.rank() == root, has_start = trial % 2 == 0;
+        const std::int64_t elements = trial == 0 ? 0 : trial == 1 ? 7 : 40000 * trial;
+        const std::vector<float> x = random_floats(seed, communicator.rank(), elements);
+        const std::vector<float> start = random_floats(seed, 999, elements);
+        const std::vector<float> wanted = plain_sum(seed, ranks, elements, has_start ? start.data() : nullptr);
+        std::vector<float> sum(start),
+            workspace(is_root ? Communicator::reduce_workspace(elements * ranks, ranks) / sizeof(float) : 0);
+        communicator.reduce_sum(x.data(), has_start ? sum.data() : nullptr, sum.data(), elements, root,
+                                workspace.data());
+        ASSERT_TRUE(same_bytes(sum, is_root ? wanted : start)) << "trial " << trial;
+      }
+      EXPECT_THROW(communicator.reduce_sum(nullptr, nullptr, nullptr, 0, ranks, nullptr), ArgumentError);
+    });
+    for (const std::string& end : ends) EXPECT_EQ(end, "") << ranks << " ranks";
+  }
+}
+
 TEST(RankShards, ThatAreNotTheWholeAreRefusedBeforeAnythingIsSent) {
   const Ends ends = run_ranks(2, [](Communicator& communicator) {
     std::vector<float> x(10), sum(10), workspace(1000);

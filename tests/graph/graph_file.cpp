@@ -165,8 +165,10 @@ void add_layers(Graph& graph) {
   (void)all_reduced(std::vector{tokens, x}, 2);
   (void)all_gathered(tokens, 3);
   (void)of_last_rank(tokens, 4);
-  (void)shard_variable(variable("in_shards", fill(graph, {40}, 1), {.trainable = false}), 2);
-  (void)norm_of_shards({reduced_shard(tokens, 2)}, {240}, 2);
+  (void)shard_variable(variable("in_shards", fill(graph, {40}, 1), {.trainable = false}), {2});
+  const Value copy = variable("copy", fill(graph, {240}, 1), {false}), master = master_of_copies(copy, {2, true, 1});
+  (void)norm_of_shards({reduced_shard(master, tokens)}, {240}, {2, true, 1});
+  (void)refresh_copy(copy, master, {});
   std::vector<Value> sums;
   for (const Value& value : values) sums.push_back(reduce_sum(value));
   const Value loss = add_n(sums);

@@ -68,7 +68,7 @@ const std::string& small_text() {
 
 TEST(GraphFileRefusals, ShardsAreOfTheVariableThatIsGatheredAndBeginAsIt) {
   Graph graph;
-  (void)shard_variable(variable("v", fill(graph, {20}, 1)), 2);
+  (void)shard_variable(variable("v", fill(graph, {20}, 1)), {2});
   const std::string text = graph_text(graph);
   // Shards of 16 elements, too.
   EXPECT_THAT(refusal(replaced(text, "\"shard_of\":[\"f32\",[20]]", "\"shard_of\":[\"f32\",[30]]")).message(),

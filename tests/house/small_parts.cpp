@@ -54,7 +54,6 @@ const Reasons kReasons = {
     {"sources/sources", "all that users of the library include"},
     {"transform/sort_by_execution_order", "a transform is a file and a row"},
     {"transform/strip_unused_nodes", "a transform is a file and a row"},
-    {"schedule/signature", "what feeds decide: made by those who know feeds, read by those who know graphs"},
 };
 
 /// The part that a file belongs to: "base/bytes", or "family unary" for every room of it.

@@ -232,8 +232,10 @@ void add_updates(Graph& graph) {
   (void)all_reduced(x, 2);
   (void)all_gathered(x, 2);
   (void)of_last_rank(x, 2);
-  (void)shard_variable(variable("held_in_shards", fill(graph, {1 << 13, 1 << 13}, 0)), 2);
-  (void)norm_of_shards({reduced_shard(x, 2)}, {1 << 26}, 2);
+  (void)shard_variable(variable("held_in_shards", fill(graph, {1 << 13, 1 << 13}, 0)), {2});
+  const Value copy = variable("copy", fill(graph, {1 << 13, 1 << 13}, 0)), master = master_of_copies(copy, {2});
+  (void)norm_of_shards({reduced_shard(master, x)}, {1 << 26}, {2});
+  (void)refresh_copy(copy, master, {});
   const Value loss = reduce_sum(square(w));
   for (const Optimizer& optimizer :
        {Optimizer(Sgd{}), Optimizer(Adam{}), Optimizer(AdamW{}), Optimizer(Adagrad{}), Optimizer(RmsProp{}),

@@ -17,6 +17,7 @@ inline RankedCase ranked_case(int ranks, int micro_batches, const Optimizer& opt
           TrainingOptions own = options;
           own.ranks = of_ranks;
           own.micro_batches = of_micro_batches;
+          if (of_ranks == 1) own.server.reset();
           manager.add_training_ops(optimizer, net.loss, own);
           manager.prepare_training();
           if (lms != nullptr) (void)Lms(*lms).run(graph);

@@ -1,4 +1,4 @@
-// Ranks that hold their variables in shards have the bits of ranks that hold them whole, in less memory.
+// Ranks that hold their variables in shards, at a server or as copies have the bits of ranks that hold them whole.
 
 #include "graph/variable_shards.h"
 
@@ -11,11 +11,9 @@
 
 #include "base/bytes.h"
 #include "fit/fit_budget.h"
-#include "graph/ops/arithmetic.h"
 #include "graph/ops/basic.h"
-#include "graph/ops/reduce.h"
 #include "runtime/engine.h"
-#include "tests/sections/ranked_net.h"
+#include "tests/sections/held_variables.h"
 #include "train/checkpoint.h"
 #include "train/checkpoints.h"
 
@@ -25,14 +23,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-RankedCase sharded_case(int ranks, int micro_batches, const Optimizer& optimizer, TrainingOptions options) {
-  options.distribution = VariableDistribution::sharded;
-  return ranked_case(ranks, micro_batches, optimizer, options);
-}
-RankedCase full_sharded_case(int ranks, int micro_batches = 1) {
-  return sharded_case(ranks, micro_batches, Adam{.learning_rate = 1e-2F}, all_options(1));
-}
 
 class ShardedRanks : public ::testing::TestWithParam<int> {};
 
@@ -44,8 +34,10 @@ TEST_P(ShardedRanks, HaveTheBitsOfOneProcessByEveryStrategy) {
 INSTANTIATE_TEST_SUITE_P(Of, ShardedRanks, ::testing::Values(1, 2, 3, 4));
 
 TEST(Sharded, OfSeveralMicroBatchesARankHasTheBitsOfOneProcess) {
-  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(2, 3), How::whole, {.steps = 2}), "");
-  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2), How::sections, {.steps = 2}), "");
+  for (const Held& held : {Held(kSharded), Held(kServer, 1), Held(kCopies), Held(kCopies, 0)}) {
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(2, 3, held), How::whole, {.steps = 2}), "") << held.text();
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2, held), How::sections, {.steps = 2}), "") << held.text();
+  }
 }
 
 TEST(Sharded, ByEveryOptimizerOfElementsHasTheBitsOfOneProcess) {
@@ -53,8 +45,11 @@ TEST(Sharded, ByEveryOptimizerOfElementsHasTheBitsOfOneProcess) {
       Sgd{.learning_rate = 0.1F},  Momentum{.learning_rate = 0.1F}, Adagrad{}, RmsProp{}, AdamW{},
       Lion{.learning_rate = 1e-3F}};
   for (const Optimizer& optimizer : optimizers) {
-    const RankedCase ranked = sharded_case(2, 1, optimizer, {});
-    EXPECT_EQ(first_difference_of_ranks(ranked, How::sections, {.steps = 2}), "") << optimizer.index();
+    for (const Held& held : {Held(kSharded), Held(kServer), Held(kCopies)}) {
+      const RankedCase ranked = sharded_case(2, 1, optimizer, {}, held);
+      EXPECT_EQ(first_difference_of_ranks(ranked, How::sections, {.steps = 2}), "")
+          << optimizer.index() << ", " << held.text();
+    }
   }
 }
 
@@ -68,8 +63,12 @@ TEST(Sharded, RanksMayKeepTheirTensorsWhereTheyLike) {
     options.sections = SectionOptions{.borders = borders, .interior = interiors[rank]};
     options.session.random_delays = rank == 0 ? 5 : 0;
   };
-  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3), How::sections, {.steps = 2}, options_of), "");
-  EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2), How::halves, {.steps = 2}, options_of), "");
+  for (const Held& held : {Held(kSharded), Held(kServer, 1), Held(kCopies), Held(kCopies, 1)}) {
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 1, held), How::sections, {.steps = 2}, options_of), "")
+        << held.text();
+    EXPECT_EQ(first_difference_of_ranks(full_sharded_case(3, 2, held), How::halves, {.steps = 2}, options_of), "")
+        << held.text();
+  }
 }
 
 class RandomShards : public ::testing::TestWithParam<std::uint64_t> {};
@@ -83,7 +82,10 @@ TEST_P(RandomShards, HaveTheBitsOfOneProcess) {
     const auto case_of = [spec](int ranks, int micro_batches) {
       TrainingSpec own = spec;
       own.ranks = ranks;
-      own.is_sharded = ranks > 1;
+      const Held held[] = {kSharded, kServer, kCopies, {kCopies, ranks - 1}};
+      const Held& chosen = held[spec.layers.size() % 4];
+      if (ranks > 1) own.distribution = chosen.distribution;
+      if (ranks > 1) own.server = chosen.server;
       own.micro_batches = micro_batches;
       return training_case(own);
     };
@@ -104,88 +106,14 @@ INSTANTIATE_TEST_SUITE_P(MoreSeeds, RandomShards, ::testing::Range<std::uint64_t
 
 // ---- What it is for.
 
-/// Layers of 512 KiB of parameters each, a section each, and a narrow head.
-struct WideNet {
-  explicit WideNet(int ranks, TrainingOptions options = {}, const Optimizer& optimizer = Adam{}) {
-    Value x = images;
-    for (int k = 0; k < kLayers; ++k) {
-      auto section = manager.new_section();
-      x = relu(dense(x, {.features = kWidth}));
-    }
-    {
-      auto section = manager.new_section();
-      loss = reduce_mean(square(dense(x, {.features = 4})));
-    }
-    options.ranks = ranks;
-    manager.add_training_ops(optimizer, loss, options);
-    manager.prepare_training();
-  }
-  Feeds feeds(HostTensor& batch, int number) const {
-    batch = random_images({2, 1, 1, kWidth}, 5, number);
-    batch = HostTensor::of<float>({2, kWidth},
-                                  std::vector<float>(batch.values<float>().begin(), batch.values<float>().end()));
-    return {{images, batch}};
-  }
-
-  static constexpr int kLayers = 6;
-  static constexpr std::int64_t kWidth = 362;
-  static constexpr std::size_t kLayerBytes = (kWidth * kWidth + kWidth) * sizeof(float);
-  Graph graph;
-  GraphSectionManager manager{graph};
-  Value images = placeholder(graph, "images", {2, kWidth}), loss;
-};
-
-Variables variables_of(Session& session) {
-  Variables variables;
-  for (const Value& variable : session.graph().values(kVariables)) {
-    variables.emplace(variable.name(), session.read(variable));
-  }
-  return variables;
-}
-
-SessionOptions one_thread(std::shared_ptr<Communicator> communicator = nullptr) {
-  return {.threads = 1, .seed = 7, .communicator = std::move(communicator), .check_schedules = true};
-}
-
-/// Ranks that each take so many steps behind what `begin` has done; what variables there are then, of rank 0.
-Variables trained(int ranks, VariableDistribution distribution, int steps, const std::function<void(Session&)>& begin,
-                  const std::function<void(Session&)>& end = {}) {
-  std::vector<Variables> all(static_cast<std::size_t>(ranks));
-  const auto thrown = on_ranks(ranks, [&](std::shared_ptr<Communicator> communicator) {
-    const auto rank = communicator->rank();
-    WideNet net(ranks, {.clip_norm = 0.1F, .distribution = distribution});
-    Session session(net.graph, one_thread(communicator));
-    session.initialize();
-    if (begin) begin(session);
-    HostTensor batch;
-    for (int step = 0; step < steps; ++step) {
-      (void)net.manager.run_full_cycle(session, {net.loss}, net.feeds(batch, step));
-    }
-    if (end) end(session);
-    all[static_cast<std::size_t>(rank)] = variables_of(session);
-    communicator->barrier();
-  });
-  EXPECT_THAT(thrown, Each("")) << ranks;
-  for (const Variables& of_rank : all) EXPECT_EQ(of_rank.size(), all[0].size());
-  return std::move(all[0]);
-}
-
-void expect_same(const Variables& a, const Variables& b) {
-  EXPECT_EQ(changed_names(a, b), std::vector<std::string>());
-  EXPECT_EQ(a.size(), b.size());
-}
-
 TEST(Sharded, VariablesHaveTheNamesAndTypesOfReplicatedOnes) {
-  WideNet sharded(
-      2, {.micro_batches = 2, .distribution = VariableDistribution::sharded, .average = WeightAverageOptions{}});
-  WideNet replicated(2, {.micro_batches = 2, .average = WeightAverageOptions{}});
-  std::map<std::string, std::string> types[2];
-  for (int i = 0; i < 2; ++i) {
-    for (const Value& variable : (i == 0 ? sharded : replicated).graph.values(kVariables)) {
-      types[i][variable.name()] = whole_type(variable).text();
-    }
+  std::map<std::string, std::string> types[4];
+  const Held all[] = {kReplicated, kSharded, kServer, kCopies};
+  for (int i = 0; i < 4; ++i) {
+    WideNet net(2, all[i].in({.micro_batches = 2, .average = WeightAverageOptions{}}));
+    for (const Value& variable : net.graph.values(kVariables)) types[i][variable.name()] = whole_type(variable).text();
   }
-  EXPECT_EQ(types[0], types[1]);
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(types[i], types[0]) << all[i].text();
 }
 
 class ShardedMemory : public ::testing::TestWithParam<int> {};
@@ -224,18 +152,24 @@ TEST(Sharded, CheckpointsLoadUnderAnyDistributionAndNumberOfRanks) {
   const std::string path = ::testing::TempDir() + "/sharded.safetensors";
   const auto load = [&](Session& session) { (void)load_variables(session, path); };
   const auto save = [&](Session& session) { save_variables(session, path); };
-  const Variables saved = trained(3, VariableDistribution::sharded, 2, {}, save);
-  expect_same(saved, trained(3, VariableDistribution::replicated, 2, {}));
+  const Variables saved = trained(3, kSharded, 2, {}, save);
+  expect_same(saved, trained(3, kReplicated, 2, {}));
   for (const int ranks : {1, 2, 3}) {
-    expect_same(saved, trained(ranks, VariableDistribution::sharded, 0, load));
-    expect_same(saved, trained(ranks, VariableDistribution::replicated, 0, load));
+    expect_same(saved, trained(ranks, kSharded, 0, load));
+    expect_same(saved, trained(ranks, kReplicated, 0, load));
   }
-  const Variables further = trained(2, VariableDistribution::replicated, 2, load);
-  expect_same(further, trained(2, VariableDistribution::sharded, 2, load));
-  expect_same(further, trained(2, VariableDistribution::sharded, 2, [&](Session& session) {
-                for (const auto& [name, tensor] : saved) session.write(session.graph().find(name).output(), tensor);
-                session.set_completed_cycles(2);
-              }));
+  const Variables further = trained(2, kReplicated, 2, load);
+  const auto write = [&](Session& session) {
+    for (const auto& [name, tensor] : saved) session.write(session.graph().find(name).output(), tensor);
+    session.set_completed_cycles(2);
+  };
+  for (const Held& held : {Held(kSharded), Held(kServer, 1), Held(kCopies), Held(kCopies, 0)}) {
+    expect_same(further, trained(2, held, 2, load));
+    expect_same(further, trained(2, held, 2, write));
+    // The files of each are those of any.
+    expect_same(saved, trained(3, held, 2, {}, save));
+    expect_same(saved, trained(2, kReplicated, 0, load));
+  }
 }
 
 // ---- What is refused.
@@ -244,7 +178,7 @@ TEST(Sharded, OptimizersThatNeedAllOfAVariableAreRefused) {
   for (const Optimizer& optimizer :
        {Optimizer(Lamb{}), Optimizer(Adafactor{}), Optimizer(Adam{.slots = SlotStorage::eight_bit})}) {
     try {
-      WideNet net(2, {.distribution = VariableDistribution::sharded}, optimizer);
+      WideNet net(2, {.distribution = optimizer.index() == 0 ? kServer : kSharded}, optimizer);
       ADD_FAILURE() << optimizer.index();
     } catch (const ArgumentError& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("SF-E036"), HasSubstr("shards"), HasSubstr("replicated")));

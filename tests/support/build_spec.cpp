@@ -170,7 +170,8 @@ void add_training(Graph& graph, GraphSectionManager& manager, const TrainingSpec
   }
   options.micro_batches = spec.micro_batches;
   options.ranks = spec.ranks;
-  if (spec.is_sharded) options.distribution = VariableDistribution::sharded;
+  options.distribution = spec.distribution;
+  options.server = spec.server;
   options.skip_non_finite = spec.skips;
   if (spec.averages) options.average = WeightAverageOptions{.decay = 0.75F, .start = 1};
   const ScalarOrValue rate = in.rate.valid() ? ScalarOrValue(in.rate) : ScalarOrValue(0.05F);

@@ -33,7 +33,10 @@ std::string training_line(const TrainingSpec& spec) {
   if (spec.feeds_rate) text += ", fed rate";
   if (spec.counts_steps) text += ", global step";
   if (spec.micro_batches > 1) text += text_of(", ", spec.micro_batches, " micro-batches");
-  if (spec.ranks > 1) text += text_of(", ", spec.ranks, " ranks", spec.is_sharded ? " with shards" : "");
+  if (spec.ranks > 1) {
+    text += text_of(", ", spec.ranks, " ranks, distribution ", static_cast<int>(spec.distribution));
+    if (spec.server) text += text_of(" at rank ", *spec.server);
+  }
   if (spec.skips) text += ", skipped updates";
   if (spec.averages) text += ", averages";
   if (spec.evaluates) text += ", evaluation between steps";

@@ -40,11 +40,12 @@ struct TrainingSpec {
   int threads = 1;
   std::string optimizer = "sgd";  ///< a name of optimizer_names()
   GradientUse gradients = GradientUse::plain;
-  bool feeds_rate = false;       ///< the learning rate is fed, another in each step
-  bool counts_steps = false;     ///< a global step
-  int micro_batches = 1;         ///< steps that make an update
-  int ranks = 1;                 ///< that train together (ranked_training.h)
-  bool is_sharded = false;       ///< each of them with its shards of the variables
+  bool feeds_rate = false;    ///< the learning rate is fed, another in each step
+  bool counts_steps = false;  ///< a global step
+  int micro_batches = 1;      ///< steps that make an update
+  int ranks = 1;              ///< that train together (ranked_training.h)
+  VariableDistribution distribution = VariableDistribution::replicated;
+  std::optional<int> server{};
   bool skips = false;            ///< updates whose gradients are not finite, of which there are none
   bool averages = false;         ///< the weights
   bool evaluates = false;        ///< in evaluation mode, after each step

@@ -77,12 +77,18 @@ struct TowerTraining {
 };
 
 std::string difference_in_variables(TowerTraining& training, const std::map<std::string, HostTensor>& wanted) {
-  for (int t = 0; t < training.towers->size(); ++t) {
-    const Tower& tower = training.towers->tower(t);
+  std::vector<std::string> differences(static_cast<std::size_t>(training.towers->size()));
+  // All together: of variables in shards towers read what all have.
+  training.towers->on_each([&](Tower& tower) {
+    std::string& first = differences[static_cast<std::size_t>(tower.number())];
     for (const Value variable : tower.graph().values(kVariables)) {
       const std::string difference = first_difference(wanted.at(variable.name()), tower.session().read(variable));
-      if (!difference.empty()) return text_of("tower ", t, ": '", variable.name(), "' differs ", difference);
+      if (!difference.empty() && first.empty())
+        first = text_of("tower ", tower.number(), ": '", variable.name(), "' differs ", difference);
     }
+  });
+  for (const std::string& difference : differences) {
+    if (!difference.empty()) return difference;
   }
   return "";
 }
@@ -113,12 +119,14 @@ std::string first_difference_of_towers(TowerTraining& training, std::int64_t upd
 }
 
 /// Dropout, batch norm, Adam, clipping, skipping, averages.
-RankedCase full_case(int towers, int micro_batches = 1) {
-  const auto case_of = [](int of_ranks, int of_micro_batches) {
+RankedCase full_case(int towers, int micro_batches = 1,
+                     VariableDistribution distribution = VariableDistribution::replicated) {
+  const auto case_of = [distribution](int of_ranks, int of_micro_batches) {
     return TrainingCase{"towers", [=](Graph& graph, GraphSectionManager& manager) {
                           const AccumulatedNet net(graph, manager);
                           TrainingOptions options = all_options(of_micro_batches);
                           options.ranks = of_ranks;
+                          options.distribution = distribution;
                           manager.add_training_ops(Adam{.learning_rate = 1e-2F}, net.loss, options);
                           manager.prepare_training();
                           return TrainingNet{.loss = net.loss, .feeds = net.feeds(), .micro_batches = of_micro_batches};
@@ -172,6 +180,14 @@ INSTANTIATE_TEST_SUITE_P(Number, TowersOf, ::testing::Values(2, 3, 4));
 TEST(TowerBits, OfOneTowerAreThoseOfASession) {
   TowerTraining training(full_case(1), {.seed = 7}, {});
   EXPECT_EQ(first_difference_of_towers(training, 3, {}), "");
+}
+
+TEST(TowerBits, OfAnyDistributionAreThoseOfOneSession) {
+  for (const auto distribution : {VariableDistribution::sharded, VariableDistribution::parameter_server,
+                                  VariableDistribution::distributed_replicated}) {
+    TowerTraining training(full_case(2, 1, distribution), {.seed = 7}, {});
+    EXPECT_EQ(first_difference_of_towers(training, 2, {}), "") << static_cast<int>(distribution);
+  }
 }
 
 TEST(TowerBits, OfSeveralMicroBatchesATowerAreThoseOfOneSession) {

@@ -32,7 +32,8 @@ std::vector<SessionOptions> devices(int count) {
 }
 
 /// y = x w in two sections, loss = mean(y^2), by `rate`. Inputs whose first number is 1000 or more fail an assertion.
-BuildTower product(int towers, std::optional<float> clip = 1.0F) {
+BuildTower product(int towers, std::optional<float> clip = 1.0F,
+                   VariableDistribution distribution = VariableDistribution::replicated) {
   return [=](Graph& graph, GraphSectionManager& manager) {
     const Value x = placeholder(graph, "x", {kDynamic, 2}), rate = placeholder(graph, "rate", {});
     Value y, loss;
@@ -45,7 +46,8 @@ BuildTower product(int towers, std::optional<float> clip = 1.0F) {
       const auto section = manager.new_section("loss");
       loss = mean(square(y * variable("scale", fill(graph, {3}, 2.0F))));
     }
-    manager.add_training_ops(Sgd{.learning_rate = rate}, loss, {.clip_norm = clip, .ranks = towers});
+    manager.add_training_ops(Sgd{.learning_rate = rate}, loss,
+                             {.clip_norm = clip, .ranks = towers, .distribution = distribution});
     manager.prepare_training();
     return TowerOutputs{{"y", y},
                         {"loss", loss},
@@ -193,14 +195,6 @@ TEST(Towers, RefuseGraphsThatDiffer) {
               AllOf(HasSubstr("SF-E036"), HasSubstr("tower 1 is built as another graph")));
   EXPECT_THAT(error_of([&] { (void)make_parallel(product(1), devices(2), {"x"}); }),
               AllOf(HasSubstr("SF-E036"), HasSubstr("of 1 ranks, and there are 2 towers")));
-  const auto in_shards = [](Graph& graph, GraphSectionManager&) {
-    const Value w = variable("w", constant(graph, HostTensor::of<float>({2}, {1, 2})));
-    const Value loss = reduce_sum(placeholder(graph, "x", {kDynamic, 2}) * w);
-    (void)training_updates(Sgd{}, loss, {.ranks = 2, .distribution = VariableDistribution::sharded});
-    return TowerOutputs{{"loss", loss}};
-  };
-  EXPECT_THAT(error_of([&] { (void)make_parallel(in_shards, devices(2), {"x"}); }),
-              AllOf(HasSubstr("SF-E036"), HasSubstr("'w' in shards")));
   EXPECT_THAT(error_of([&] { (void)make_parallel(product(2), devices(2), {"z"}); }),
               AllOf(HasSubstr("SF-E600"), HasSubstr("no placeholder 'z'")));
   EXPECT_THAT(error_of([&] { (void)make_parallel(product(2), devices(2), {"rate"}); }),
@@ -322,6 +316,33 @@ TEST(Towers, GoOnFromAFileAsIfNeverInterrupted) {
   (void)more.train(rows(4));
   EXPECT_EQ(more.completed_cycles(), 3U);
   EXPECT_THAT(error_of([&] { (void)more.load(path + ".not"); }), HasSubstr("DataError"));
+}
+
+TEST(Towers, OfAnyDistributionGiveTakeAndSaveWholeVariables) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "towers.safetensors";
+  Towers whole = make_parallel(product(2), devices(2), {"x"});
+  whole.initialize();
+  const HostTensor w = HostTensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+  whole.write("w", w);
+  (void)whole.train(rows(4));
+  for (const auto distribution : {VariableDistribution::sharded, VariableDistribution::parameter_server,
+                                  VariableDistribution::distributed_replicated}) {
+    const BuildTower build = product(2, 1.0F, distribution);
+    Towers towers = make_parallel(build, devices(2), {"x"});
+    EXPECT_THAT(error_of([&] { (void)towers.read("w"); }), HasSubstr("SF-E321"));
+    towers.initialize();
+    towers.write("w", w);
+    EXPECT_EQ(first_difference(towers.read("w"), w), "");
+    EXPECT_THAT(error_of([&] { (void)towers.read("x"); }), HasSubstr("SF-E010"));
+    (void)towers.train(rows(4));
+    EXPECT_EQ(first_difference(towers.read("w"), whole.read("w")), "");
+    towers.save(path);
+    Towers later = make_parallel(build, devices(2), {"x"});
+    later.initialize();
+    EXPECT_EQ(later.load(path).completed_cycles, 1U);
+    for (const char* name : {"w", "scale"}) EXPECT_EQ(first_difference(later.read(name), whole.read(name)), "");
+  }
 }
 
 TEST(Towers, HaveTrainersThatTakeABatchEach) {

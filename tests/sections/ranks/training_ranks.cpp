@@ -54,22 +54,36 @@ std::string hash_of(Accumulating& training) {
 
 // ---- Beside one process.
 
-int compare_with_one_process(const std::shared_ptr<Communicator>& communicator) {
-  constexpr int kUpdates = 4;
+int compare_with_one_process(const std::shared_ptr<Communicator>& communicator, int updates,
+                             const TrainingOptions& options) {
   const int ranks = communicator->size();
-  Accumulating own({.ranks = ranks}, kAdam, options_of(communicator));
+  Accumulating own(options, kAdam, options_of(communicator));
   Accumulating whole({.micro_batches = ranks}, kAdam, options_of(nullptr));
   std::size_t compared = 0, different = 0;
-  for (int update = 0; update < kUpdates; ++update) {
+  for (int update = 0; update < updates; ++update) {
     (void)own.cycle(update * ranks + communicator->rank());
     for (int batch = 0; batch < ranks; ++batch) (void)whole.cycle(update * ranks + batch);
     const Variables trained = variables_of(own);
     compared += trained.size();
     different += changed_names(trained, variables_of(whole)).size();
   }
-  say(*communicator, text_of(communicator->description(), ", ", kUpdates, " updates, ", compared,
+  say(*communicator, text_of(communicator->description(), ", distribution ", static_cast<int>(options.distribution),
+                             ", ", updates, " updates, ", compared,
                              " variables compared; identical: ", different == 0 && compared > 0 ? "yes" : "no"));
   return different == 0 && compared > 0 ? 0 : 1;
+}
+
+int compare_all(const std::shared_ptr<Communicator>& communicator) {
+  const int ranks = communicator->size();
+  TrainingOptions options{.ranks = ranks};
+  int failed = compare_with_one_process(communicator, 4, options);
+  for (const auto distribution : {VariableDistribution::sharded, VariableDistribution::parameter_server,
+                                  VariableDistribution::distributed_replicated}) {
+    options.distribution = distribution;
+    failed += compare_with_one_process(communicator, 2, options);
+  }
+  options.server = ranks - 1;
+  return failed + compare_with_one_process(communicator, 2, options);
 }
 
 // ---- Until somebody is killed.
@@ -135,7 +149,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (is_endless) return train_until(communicator, argv[1], static_cast<std::uint64_t>(number_of(argv[2])));
-    return compare_with_one_process(communicator);
+    return compare_all(communicator);
   } catch (const std::exception& error) {
     communicator->fail(error.what());
     say(*communicator, text_of("ended by ", error.what()));
