@@ -13,7 +13,7 @@ import os
 import statistics
 import subprocess
 
-from rounds import add_round_arguments, environment_of
+from rounds import add_round_arguments, environment_of, quartiles
 from worker import Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -49,10 +49,6 @@ def start_peer(arguments, way):
     command = [arguments.python, os.path.join(HERE, "torch_inference.py"), "--model", arguments.model, "--batch",
                str(arguments.batch), "--way", way, "--threads", str(arguments.threads)]
     return Worker(command, environment_of(arguments))
-
-
-def quartiles(values):
-    return statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
 
 
 def main():

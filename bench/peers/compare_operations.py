@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import tempfile
 
-from rounds import add_round_arguments, environment_of
+from rounds import add_round_arguments, environment_of, quartiles
 from worker import Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -70,7 +70,7 @@ def compare(arguments, case, peer):
             other = [round_[way][part] for round_ in theirs]
             ratios = [a / b for a, b in zip(own, other)]
             rows.append({**case, "part": part, "theirs": way, "ours_ms": statistics.median(own),
-                         "theirs_ms": statistics.median(other), "ratio": statistics.quantiles(ratios, n=4, method="inclusive")})
+                         "theirs_ms": statistics.median(other), "ratio": quartiles(ratios)})
     return rows
 
 

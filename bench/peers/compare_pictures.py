@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import tempfile
 
+from rounds import quartiles
 from worker import Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -69,10 +70,6 @@ def start_workers(arguments, images):
         command = [arguments.python, script, *sizes, "--workers", str(arguments.workers), "--decoder", decoder]
         workers[decoder] = Worker(command, {"OMP_NUM_THREADS": "1"})
     return workers
-
-
-def quartiles(samples):
-    return statistics.quantiles(samples, n=4) if len(samples) > 1 else samples * 3
 
 
 def measure(arguments, images):

@@ -32,6 +32,7 @@ import sys
 import tempfile
 import time
 
+from rounds import quartiles
 from worker import Worker, model_options, option_arguments
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -175,12 +176,6 @@ def run_rounds(arguments, workers):
             with open(arguments.rounds, "a") as file:
                 file.write(json.dumps({"step_ms": {name: times[name][-1] for name in names}, "loss": losses}) + "\n")
     return times, losses
-
-
-def quartiles(samples):
-    if len(samples) < 2:
-        return [samples[0]] * 3
-    return statistics.quantiles(samples, n=4, method="inclusive")
 
 
 def compare(arguments):

@@ -1,5 +1,7 @@
 """What comparisons in rounds have in common: both sides in turn, with the same threads."""
 
+import statistics
+
 
 def add_round_arguments(parser):
     parser.add_argument("--rounds", type=int, default=5)
@@ -12,3 +14,8 @@ def environment_of(arguments):
     if arguments.wait_policy != "unset":
         environment["OMP_WAIT_POLICY"] = arguments.wait_policy
     return environment
+
+
+def quartiles(samples):
+    """Of one sample that one, three times."""
+    return statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else [samples[0]] * 3

@@ -101,6 +101,20 @@ void begin_table(const GatherTable& table, T* y, const T* x) {
   }
 }
 
+/// to[c] = combine(to[c], row[c]), c in [0, width), and asks for as many elements of `later` on the way: the requests
+/// of a whole row at once would keep waiting those loads that come next.
+template <class Combine, CacheLevel kLevel, class T>
+void combine_row(float* to, const T* row, std::int64_t width, const T* later) {
+  const auto step = [=](std::int64_t first, auto count) {
+    ask_for_lines<kLevel>(later + first, count);
+    float* to_part = to + first;
+    const T* part = row + first;
+#pragma omp simd
+    for (std::int64_t c = 0; c < count; ++c) to_part[c] = Combine::combine(to_part[c], stored<float>(part[c]));
+  };
+  in_steps(0, width, step);
+}
+
 /// Combines each row of `from.rows` with the one of y that its index names, where that lies: each piece goes through
 /// all indices.
 template <class Combine, class Index>
@@ -203,12 +217,11 @@ class SortedRows {
         convert_row(combined, to, width);
       }
       for (; next < ends[row]; ++next) {
-        if (ahead < last - next) {
-          ask_for_lines<CacheLevel::second>(from.rows + places[next + ahead] * length + piece.first_column, width);
-        }
-        const T* further = from.rows + places[next] * length + piece.first_column;
-#pragma omp simd
-        for (std::int64_t c = 0; c < width; ++c) combined[c] = Combine::combine(combined[c], further[c]);
+        const T* column = from.rows + piece.first_column;
+        // Behind the last there is none: what is in the cache already takes no time to ask for.
+        const Place later = ahead < last - next ? next + ahead : next;
+        combine_row<Combine, CacheLevel::second>(combined, column + places[next] * length, width,
+                                                 column + places[later] * length);
       }
       if (kWrittenOnce) {
         T stored_row[kColumns];

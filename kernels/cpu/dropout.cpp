@@ -7,6 +7,7 @@
 #include "kernels/cpu/copies.h"
 #include "kernels/cpu/lines_ahead.h"
 #include "kernels/cpu/random_words.h"
+#include "kernels/cpu/wide_vectors.h"
 #include "kernels/formulas/random.h"
 #include "kernels/function_kernel.h"
 #include "kernels/kernel_registry.h"
@@ -21,16 +22,18 @@ void drop_elements(const formulas::Drop& drop, const RandomAddress& address, con
   constexpr std::int64_t kGrain = 1024;
   constexpr std::int64_t kPiece = 128;  // elements whose words lie on the stack
   parallel_for(count, kGrain, [=](std::int64_t begin, std::int64_t end) {
-    std::uint32_t words[kPiece];
-    for (std::int64_t first = begin; first < end; first += kPiece) {
-      const std::int64_t length = std::min(kPiece, end - first);
-      ask_ahead(x + first, length);
-      ask_ahead(y + first, length);
-      fill_random_words_in_vectors(address, static_cast<std::uint64_t>(first) / 4, (length + 3) / 4, words);
-      const formulas::Drop of = drop;  // a copy, which does not change below the loop
+    in_wide_vectors([=] {
+      std::uint32_t words[kPiece];
+      for (std::int64_t first = begin; first < end; first += kPiece) {
+        const std::int64_t length = std::min(kPiece, end - first);
+        ask_ahead(x + first, length);
+        ask_ahead(y + first, length);
+        fill_random_words_in_vectors(address, static_cast<std::uint64_t>(first) / 4, (length + 3) / 4, words);
+        const formulas::Drop of = drop;  // a copy, which does not change below the loop
 #pragma omp simd
-      for (std::int64_t i = 0; i < length; ++i) y[first + i] = stored<T>(of(x[first + i], words[i]));
-    }
+        for (std::int64_t i = 0; i < length; ++i) y[first + i] = stored<T>(of(x[first + i], words[i]));
+      }
+    });
   });
 }
 

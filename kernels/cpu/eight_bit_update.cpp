@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "device/parallel.h"
 #include "kernels/cpu/lines_ahead.h"
@@ -18,6 +19,8 @@
 namespace sectionflow {
 namespace {
 
+using WholeBlock = std::integral_constant<std::int64_t, kSlotBlock>;
+
 /// A slot in blocks, and a block of it in f32.
 template <class Code>
 class CodedSlot {
@@ -25,7 +28,8 @@ class CodedSlot {
   CodedSlot(void* codes, void* scales)
       : codes_(static_cast<std::uint8_t*>(codes)), scales_(static_cast<float*>(scales)) {}
 
-  void decode(std::int64_t block, std::int64_t count, float* x) const {
+  template <class Count>
+  void decode(std::int64_t block, Count count, float* x) const {
     const std::uint8_t* codes = codes_ + block * kSlotBlock;
     ask_ahead(codes, count);
     const float scale = scales_[block];
@@ -34,13 +38,14 @@ class CodedSlot {
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) x[i] = scale * Code::decoded(wide[i]);
   }
-  /// x [kSlotBlock]: zeros behind the first `count`.
-  void encode(std::int64_t block, std::int64_t count, const float* x) const {
+  /// Of x [kSlotBlock]: zeros behind the block's end.
+  float write_scale(std::int64_t block, const float* x) const {
     std::int32_t largest = 0;
 #pragma omp simd reduction(max : largest)
     for (std::int64_t i = 0; i < kSlotBlock; ++i) largest = std::max(largest, formulas::LargerMagnitude::bits(x[i]));
-    const float scale = std::bit_cast<float>(largest);
-    scales_[block] = scale;
+    return scales_[block] = std::bit_cast<float>(largest);
+  }
+  void encode(std::int64_t block, std::int64_t count, const float* x, float scale) const {
     const float divisor = formulas::divisor_of(scale);
     std::int32_t codes[kSlotBlock];
 #pragma omp simd
@@ -63,28 +68,32 @@ void update_by_bytes(const KernelArguments& arguments, const Options& options, s
   const CodedSlot<formulas::RootCode> root_slot(arguments.updated[3], arguments.updated[4]);
   auto* all = static_cast<float*>(arguments.updated[0]);
   const auto* slopes = static_cast<const G*>(arguments.inputs[5]);
-  const std::int64_t blocks = (num_elements + kSlotBlock - 1) / kSlotBlock;
+  const std::int64_t blocks = (num_elements + kSlotBlock - 1) / kSlotBlock, whole = num_elements / kSlotBlock;
+  const auto update = [&](std::int64_t block, auto count) {
+    float* variable = all + block * kSlotBlock;
+    const G* gradient = slopes + block * kSlotBlock;
+    ask_ahead(variable, count);
+    ask_ahead(gradient, count);
+    float m[kSlotBlock], root[kSlotBlock];
+    std::fill(m + count, m + kSlotBlock, 0.0F);
+    std::fill(root + count, root + kSlotBlock, 0.0F);
+    m_slot.decode(block, count, m);
+    root_slot.decode(block, count, root);
+    const auto slope = [=](std::int64_t i) { return stored<float>(gradient[i]); };
+    write_elements(m, count, [=, &m](std::int64_t i) { return first(m[i], slope(i)); });
+    write_elements(root, count, [=, &root](std::int64_t i) {
+      return formulas::held_finite(std::sqrt(second(root[i] * root[i], slope(i) * slope(i))));
+    });
+    // Both before the variable's elements, which take no notice of how long a maximum takes.
+    const float m_scale = m_slot.write_scale(block, m), root_scale = root_slot.write_scale(block, root);
+    write_elements(variable, count, [=, &m, &root](std::int64_t i) { return scaled(variable[i], m[i], root[i]); });
+    m_slot.encode(block, count, m, m_scale);
+    root_slot.encode(block, count, root, root_scale);
+  };
   parallel_for(blocks, kParallelGrain / kSlotBlock, [&](std::int64_t begin, std::int64_t end) {
     in_wide_vectors([&] {
-      for (std::int64_t block = begin; block < end; ++block) {
-        const std::int64_t start = block * kSlotBlock, count = std::min(kSlotBlock, num_elements - start);
-        ask_ahead(all + start, count);
-        ask_ahead(slopes + start, count);
-        float m[kSlotBlock] = {}, root[kSlotBlock] = {};
-        m_slot.decode(block, count, m);
-        root_slot.decode(block, count, root);
-        float* variable = all + start;
-        const G* gradient = slopes + start;
-#pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) {
-          const float g = stored<float>(gradient[i]);
-          m[i] = first(m[i], g);
-          root[i] = formulas::held_finite(std::sqrt(second(root[i] * root[i], g * g)));
-          variable[i] = scaled(variable[i], m[i], root[i]);
-        }
-        m_slot.encode(block, count, m);
-        root_slot.encode(block, count, root);
-      }
+      for (std::int64_t block = begin; block < std::min(end, whole); ++block) update(block, WholeBlock());
+      if (end > whole) update(whole, num_elements - whole * kSlotBlock);
     });
   });
 }

@@ -20,8 +20,7 @@ namespace sectionflow {
 /// `function` is arithmetic that vectorises (no branches, no library calls but std::sqrt); y may lie over any of the
 /// inputs.
 template <class T, class Function, std::size_t... k>
-std::unique_ptr<Kernel> map_kernel_of(std::int64_t num_elements, const Function& floats, std::index_sequence<k...>) {
-  const OfStored<T, Function> function{floats};
+std::unique_ptr<Kernel> map_kernel_of(std::int64_t num_elements, const Function& function, std::index_sequence<k...>) {
   return function_kernel(
       [=](const KernelArguments& arguments) {
         const std::array<const T*, sizeof...(k)> inputs = {static_cast<const T*>(arguments.inputs[k])...};
@@ -30,8 +29,8 @@ std::unique_ptr<Kernel> map_kernel_of(std::int64_t num_elements, const Function&
           [=](auto... x) {
             in_wide_vectors([=] {
               const auto step = [=](std::int64_t first, auto count) {
-#pragma omp simd
-                for (std::int64_t i = 0; i < count; ++i) y[first + i] = function(x[first + i]...);
+                write_elements(y + first, count,
+                               [=](std::int64_t i) { return function(static_cast<float>(x[first + i])...); });
               };
               in_steps(begin, end, step, x..., y);
             });

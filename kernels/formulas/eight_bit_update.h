@@ -23,7 +23,7 @@ struct DynamicCode {
     Line line{kHighest.slope, kHighest.at_zero};
     descend<1>(x, line);
     const float code = x * line.slope + line.at_zero;
-    const float positive = code >= 0.0F ? code : 0.0F;  // 0 for NaN too
+    const float positive = code > 0.0F ? code : 0.0F;  // 0 for NaN too
     return static_cast<int>(positive < kLargest ? positive : kLargest);
   }
   SF_HOST_DEVICE static float decoded(int code) {
@@ -104,14 +104,10 @@ struct RootCode {
   SF_HOST_DEVICE static float decoded(int code) { return Magnitude::decoded(code); }
 };
 
-SF_HOST_DEVICE inline float magnitude_of(float x) {
-  return x < 0.0F ? -x : x;
-}
-
 /// The code of x in a block with this divisor.
 template <class Code>
 SF_HOST_DEVICE int encoded(float x, float divisor) {
-  return Code::finished(Code::Magnitude::encoded(magnitude_of(x / divisor)), x);
+  return Code::finished(Code::Magnitude::encoded(vector_math::magnitude(x / divisor)), x);
 }
 
 /// What elements of a block with this scale are divided by. Where the scale is 0 so are they.

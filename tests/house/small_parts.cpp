@@ -42,7 +42,6 @@ const Reasons kReasons = {
     {"graph/registration", "what register_family alone calls, and no header for users may declare"},
     {"graph/shared_entry", "what layers ask of SharedVariables, and no header for users may declare"},
     {"kernels/communicator_of", "two kinds of kernels that communicate ask for what they do it by"},
-    {"kernels/cpu/wide_vectors", "loops of elements, reductions and draws have it in common, and nothing else"},
     {"kernels/cuda/unroll", "kernels with and without products of matrices share it"},
     {"kernels/packed_weights", "what transforms ask of kernels of the CPU, whose headers know oneDNN"},
     {"kernels/registration", "what register_family alone calls, and no header for users may declare"},
