@@ -89,6 +89,11 @@ std::optional<Batch> BatchLoader::next() {
   return batch;
 }
 
+void BatchLoader::look_ahead(const std::function<void(const Batch&)>& look) const {
+  const std::lock_guard lock(mutex_);
+  if (!ready_.empty()) look(ready_.front());
+}
+
 void BatchLoader::prefetch_all() {
   const auto limit = static_cast<std::size_t>(options_.prefetch);
   std::exception_ptr error;

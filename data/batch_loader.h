@@ -62,6 +62,10 @@ class BatchLoader {
   /// memory), also on every later call.
   std::optional<Batch> next();
 
+  /// Calls look(batch) with the one that next() will give, if the loader's thread has made it already; it stays the
+  /// loader's. `look` must not call the loader.
+  void look_ahead(const std::function<void(const Batch&)>& look) const;
+
   /// Batches that are made from here on lie in this memory where it has room; nullptr: in memory of their own again.
   /// Threads: any.
   void lend(std::shared_ptr<BatchMemory> memory);
@@ -85,7 +89,7 @@ class BatchLoader {
   std::int64_t ordered_epoch_ = -1;  // the epoch that order_ is of
   std::vector<std::uint32_t> order_;
 
-  std::mutex mutex_;                // guards what follows
+  mutable std::mutex mutex_;        // guards what follows
   std::condition_variable change_;  // of any of it
   std::shared_ptr<BatchMemory> memory_;
   std::deque<Batch> ready_;

@@ -147,6 +147,12 @@ std::optional<Example> DatasetIterator::next() {
   return std::move(item.example);
 }
 
+void DatasetIterator::look_ahead(const LookAtTensor& look) const {
+  const auto entry = state_->user.enter("the iterator of a data set");
+  // Behind an error and the end nothing comes.
+  if (!state_->error && !state_->ended) state_->cursor->look_ahead(look);
+}
+
 std::string DatasetIterator::position() const {
   const auto entry = state_->user.enter("the iterator of a data set");
   return position_text({state_->epoch, state_->delivered_epoch, state_->delivered.numbers()},

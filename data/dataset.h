@@ -42,6 +42,10 @@ class DatasetIterator {
   /// not full, is not delivered.
   std::optional<Example> next();
 
+  /// Calls look(name, tensor) for each tensor of what next() will give, if a prefetch() at the end has made it already;
+  /// it stays the iterator's, which stands where it stood. `look` must not call the iterator.
+  void look_ahead(const LookAtTensor& look) const;
+
   /// Where the walk stands behind what next() gave last, as a text for Dataset::iterate, which goes on from there with
   /// the same bytes. What was made ahead does not count.
   std::string position() const;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +15,8 @@ namespace SF_API sectionflow {
 
 /// One thing to learn from, or a batch of them: tensors by name, as in {"image": u8 [28,28,1], "label": i32 []}.
 using Example = std::map<std::string, HostTensor>;
+/// Is shown a tensor of an example, with its name, that stays somebody else's. To keep the bytes: shared_bytes().
+using LookAtTensor = std::function<void(const std::string& name, const HostTensor& tensor)>;
 
 /// Examples that can be had by their number, in any order: tensors in memory, files of records of one size, folders.
 /// Threads: any number at once.

@@ -50,6 +50,9 @@ class DeviceQueues {
   virtual std::unique_ptr<DeviceEvent> make_event() = 0;
   /// The event stands for all that `queue` has been given so far.
   virtual void record(DeviceEvent& event, Queue queue) = 0;
+  /// The same for those who wait for it outside of a recording that may be under way: then each launch of the recording
+  /// records the event.
+  virtual void record_for_all(DeviceEvent& event, Queue queue) = 0;
   /// What `queue` is given from here on waits for the event's latest record.
   virtual void wait(Queue queue, DeviceEvent& event) = 0;
   /// The calling thread waits for the event's latest record.
@@ -61,6 +64,8 @@ class DeviceQueues {
 
   virtual void copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) = 0;
   virtual void copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) = 0;
+  /// From device memory to device memory.
+  virtual void copy(Queue queue, void* to, const void* from, std::size_t num_bytes) = 0;
   /// A copy of the compute queue whose recordings may read other memory later: that of feed number `feed`, from 0.
   virtual void copy_feed(int feed, void* device, const void* host, std::size_t num_bytes) = 0;
   virtual void fill(Queue queue, void* device, int byte, std::size_t num_bytes) = 0;

@@ -15,6 +15,7 @@
 #include "graph/registration.h"
 #include "runtime/executor.h"
 #include "runtime/lent_memory.h"
+#include "runtime/next_feeds.h"
 #include "runtime/pending_half.h"
 #include "runtime/swap_engine.h"
 
@@ -49,7 +50,11 @@ std::uint64_t next_serial() {
 }  // namespace
 
 Engine::Engine(Graph& graph, SessionOptions options, Where where)
-    : graph_(&graph), options_(std::move(options)), serial_(next_serial()), programs_(options_.program_memory) {
+    : graph_(&graph),
+      options_(std::move(options)),
+      serial_(next_serial()),
+      programs_(options_.program_memory),
+      next_feeds_(std::make_unique<NextFeeds>()) {
   device_ = call_at(where, [&] { return make_device(options_.device, options_.threads); });
   threads_ = device_->threads();
   call_at(where, [&] {
@@ -77,6 +82,7 @@ Engine::Engine(Graph& graph, SessionOptions options, Where where)
 
 Engine::~Engine() {
   leave_ranks();
+  next_feeds_->forget();
   if (lent_ != nullptr) lent_->close();
 }
 
@@ -288,6 +294,7 @@ std::vector<HostTensor> Engine::execute_here(Executable& program, StepIndex firs
                            .swaps = swaps_.get(),
                            .queue = program.queue.get(),
                            .lent = lent_.get(),
+                           .next = next_feeds_.get(),
                            .record = options_.record_cycles,
                            .seed = random_seed(program),
                            .cycle = cycle_,
@@ -308,6 +315,7 @@ std::vector<HostTensor> Engine::execute_here(Executable& program, StepIndex firs
     torn_ = context.updates_started;
     if (context.updates_started) last_write_ = ++num_writes_;
     pending_.reset();
+    next_feeds_->forget();
     throw;
   }
   if (times != nullptr) {

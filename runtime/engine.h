@@ -32,6 +32,7 @@
 namespace SF_API sectionflow {
 
 class LentMemory;
+class NextFeeds;
 class SwapEngine;
 struct DiskCalls;
 
@@ -167,6 +168,15 @@ class Engine {
   std::shared_ptr<HostHold> hold_host_memory(std::size_t num_bytes, std::function<void()> give_back);
   /// What the session lends to batches; nullptr where SessionOptions::lent_memory says none.
   std::shared_ptr<LentMemory> lent_memory();
+  /// Feeds of the execution after the next one, as far as they are known before: tensors, which hold their bytes. On a
+  /// device with queues the next execution has those that lie in lent memory copied beside its own steps, and the one
+  /// that is fed the same bytes finds them on the device; elsewhere nothing comes of it. Who offers some forgets them
+  /// in the end.
+  void offer_next_feeds(Feeds feeds);
+  void forget_next_feeds() noexcept;
+  /// Whether offering feeds is of any use.
+  bool copies_feeds_ahead() const { return device_->queues() != nullptr && lent_ != nullptr; }
+  const NextFeeds& next_feeds() const { return *next_feeds_; }
   /// Whether a hold is one of this session's.
   bool has_hold(const HostHold& hold) const { return holds_->has(hold); }
   /// Has the instruction list of every program compiled from here on changed by `editor` before it is final; `key`
@@ -284,6 +294,7 @@ class Engine {
   std::unique_ptr<SwapEngine> swaps_;
   std::shared_ptr<HostHolds> holds_;  // shared with what is lent, which may live longer
   std::shared_ptr<LentMemory> lent_;  // made when it is first asked for
+  const std::unique_ptr<NextFeeds> next_feeds_;
 };
 
 /// What is behind a session.

@@ -17,6 +17,7 @@
 #include "comm/communicator.h"
 #include "runtime/check_placement.h"
 #include "runtime/engine.h"
+#include "runtime/next_feeds.h"
 #include "runtime/pending_half.h"
 #include "runtime/swap_engine.h"
 #include "schedule/micro_batches.h"
@@ -327,6 +328,7 @@ TrialMemory Engine::trial_memory() {
   if (device_->queues() == nullptr) return {};
   // Before there is an arena, its bytes may be taken for as long as a trial lasts.
   if (!arena_) return {.most_allocated = budgets_.device};
+  next_feeds_->lose();
   std::size_t begin = round_up(layout_.end_bytes);
   if (pending_) {
     // What the forward half has left lies below its peak; where that is measured, nobody writes above it.

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "runtime/engine.h"
+#include "runtime/next_feeds.h"
 #include "runtime/swap_engine.h"
 
 namespace sectionflow {
@@ -35,7 +36,9 @@ void Engine::count_programs() {
 
 void Engine::begin_measurement(const Program& program) {
   // What is written behind the window shows by its page, what is written in it by the byte.
-  arena().begin_measurement(program.transient_offset, program.plan.peak_bytes + kMargin);
+  next_feeds_->lose();
+  const std::size_t ahead = next_feeds_->is_offered() ? program.feeds_ahead.end : 0;
+  arena().begin_measurement(program.transient_offset, std::max(program.plan.peak_bytes, ahead) + kMargin);
   holds_->make_place_for(program.report.host_peak_bytes);
   swaps_->prepare(program);
   swaps_->begin_measurement(program);
@@ -69,7 +72,10 @@ void Engine::finish(const Program& program, bool completed, bool is_measured) {
   if (completed) ++cycle_;
   statistics_.largest_alloc_size = std::max(statistics_.largest_alloc_size, program.digest.largest_device_bytes);
   statistics_.num_allocs += static_cast<std::int64_t>(program.storage.storages.size());
-  statistics_.planned_peak_bytes = program.report.planned_peak_bytes;
+  // Feeds of the next execution lie behind the plan.
+  const std::size_t ahead = next_feeds_->end() == 0 ? 0 : program.transient_offset + next_feeds_->end();
+  const std::size_t peak = std::max(program.report.planned_peak_bytes, ahead);
+  statistics_.planned_peak_bytes = peak;
   statistics_.planned_host_peak_bytes = program.report.host_peak_bytes;
   statistics_.planned_disk_peak_bytes = program.report.disk_peak_bytes;
   statistics_.measured_peak_bytes = 0;
@@ -82,7 +88,7 @@ void Engine::finish(const Program& program, bool completed, bool is_measured) {
   }
   statistics_.bytes_reclaimed += program.report.bytes_out;
   statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
-  statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, program.report.planned_peak_bytes);
+  statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, peak);
   statistics_.peak_bytes_active = statistics_.peak_bytes_in_use;
 }
 
@@ -103,6 +109,7 @@ Engine::Workbench Engine::workbench() {
   check_not_pending("measuring");
   SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
                 hint("call session.initialize() first"));
+  next_feeds_->lose();
   const std::size_t begin = std::min(round_up(layout_.end_bytes), budgets_.device);
   return {*device_, layout_, arena().data(), {arena().data() + begin, budgets_.device - begin}};
 }

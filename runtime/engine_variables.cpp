@@ -14,6 +14,7 @@
 #include "graph/ops/basic.h"
 #include "runtime/engine.h"
 #include "runtime/lent_memory.h"
+#include "runtime/next_feeds.h"
 #include "runtime/swap_engine.h"
 
 #define XXH_INLINE_ALL
@@ -216,6 +217,15 @@ std::shared_ptr<HostHold> Engine::hold_host_memory(std::size_t num_bytes, std::f
   if (hold != nullptr) return hold;
   if (lent_ != nullptr) lent_->drop_idle();
   return holds_->hold(num_bytes, give_back);
+}
+
+void Engine::offer_next_feeds(Feeds feeds) {
+  const auto inside = enter();
+  if (copies_feeds_ahead()) next_feeds_->offer(std::move(feeds));
+}
+
+void Engine::forget_next_feeds() noexcept {
+  next_feeds_->forget();
 }
 
 std::shared_ptr<LentMemory> Engine::lent_memory() {

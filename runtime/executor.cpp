@@ -10,6 +10,7 @@
 #include "comm/communicator.h"
 #include "runtime/device_bytes.h"
 #include "runtime/lent_memory.h"
+#include "runtime/next_feeds.h"
 #include "runtime/poison.h"
 #include "runtime/step_timer.h"
 #include "runtime/value_checks.h"
@@ -68,6 +69,10 @@ void copy_feed(const Program& program, const Step& step, const BoundStep& bound,
   const auto slot = static_cast<std::size_t>(step.slot);
   const std::size_t bytes = program.schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
   if (context.queue == nullptr) return context.device.copy_from_host(bound.outputs[0], context.feeds[slot], bytes);
+  if (context.queue->finds_feed_ahead(step)) {
+    const auto poison = context.poison ? std::optional(kPoison) : std::nullopt;
+    return context.queue->take_feed_ahead(slot, context.region, static_cast<std::byte*>(bound.outputs[0]), poison);
+  }
   context.queue->queues().copy_feed(step.slot, bound.outputs[0], context.queue->feed_sources()[slot], bytes);
 }
 
@@ -123,6 +128,8 @@ class Execution {
         execute_all();
         queue_->join();
       }
+      if (context_.next != nullptr && is_whole())
+        context_.next->copy(program_, *queue_, context_.region, context_.lent);
       finish_on_queues();
     } catch (...) {
       drain();
@@ -132,6 +139,8 @@ class Execution {
 
  private:
   const Step& step(StepIndex index) const { return program_.schedule.steps[static_cast<std::size_t>(index)]; }
+
+  bool is_whole() const { return first_ == 0 && last_ == static_cast<StepIndex>(program_.schedule.steps.size()); }
 
   void execute_all() {
     if (!lanes_) return execute_lane(Lane::compute);
@@ -223,6 +232,7 @@ class Execution {
 
   void begin_on_queues() {
     queue_->forget_feeds();
+    if (context_.next != nullptr) context_.next->take(program_, is_whole(), context_.feeds, queue_->arrived());
     for (StepIndex i : steps_between(program_.digest.feeds, first_, last_)) {
       const auto slot = static_cast<std::size_t>(step(i).slot);
       // A slot that is copied in again reads what is there.

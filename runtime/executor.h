@@ -15,6 +15,7 @@ namespace sectionflow {
 
 class Communicator;
 class LentMemory;
+class NextFeeds;
 
 /// What one execution of a program needs from outside.
 struct ExecutionContext {
@@ -26,6 +27,7 @@ struct ExecutionContext {
   SwapEngine* swaps = nullptr;              ///< carries bytes between tiers; needed by programs that do
   QueueProgram* queue = nullptr;            ///< on a device with queues
   const LentMemory* lent = nullptr;         ///< feeds that lie here need no staging
+  NextFeeds* next = nullptr;                ///< what is known of the next execution's, on such a device
   bool record = false;                      ///< on a device with queues: launch a recording where that can be
   std::uint64_t seed = 0;
   std::uint64_t cycle = 0;

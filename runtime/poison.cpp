@@ -7,9 +7,6 @@ namespace sectionflow {
 namespace {
 
 constexpr int kStorageGuard = 0x3C;
-// Every byte 0xFF: a NaN in every float type.
-constexpr int kPoison = 0xFF;
-
 }  // namespace
 
 void poison_births(const Program& program, StepIndex index, std::byte* region, Device& device) {

@@ -19,10 +19,14 @@ QueueProgram::QueueProgram(const Executable& program, DeviceQueues& queues)
   feed_offsets_.assign(schedule.feeds.size(), 0);
   feed_sources_.assign(schedule.feeds.size(), nullptr);
   std::vector<std::size_t> feed_bytes(schedule.feeds.size(), 0);
+  first_feeds_.assign(schedule.feeds.size(), -1);
+  arrived_.assign(schedule.feeds.size(), false);
+  places_are_free_.resize(schedule.feeds.size());
   for (const Step& step : schedule.steps) {
     if (step.kind != StepKind::feed) continue;
-    feed_bytes[static_cast<std::size_t>(step.slot)] =
-        schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
+    const auto slot = static_cast<std::size_t>(step.slot);
+    feed_bytes[slot] = schedule.buffers[static_cast<std::size_t>(step.outputs[0].index)].bytes;
+    if (first_feeds_[slot] < 0) first_feeds_[slot] = static_cast<StepIndex>(&step - schedule.steps.data());
   }
   std::size_t end = 0;
   const auto place = [&](std::size_t bytes) { return std::exchange(end, round_up(end + bytes)); };
@@ -60,6 +64,27 @@ void QueueProgram::set_feed(std::size_t slot, const std::byte* bytes, std::size_
   std::byte* staging = staging_->data() + feed_offsets_[slot];
   if (!is_pinned && num_bytes > 0) std::memcpy(staging, bytes, num_bytes);
   feed_sources_[slot] = is_pinned ? bytes : staging;
+}
+
+bool QueueProgram::finds_feed_ahead(const Step& step) const {
+  const auto slot = static_cast<std::size_t>(step.slot);
+  return arrived_[slot] && &step == &program_.schedule.steps[static_cast<std::size_t>(first_feeds_[slot])];
+}
+
+void QueueProgram::take_feed_ahead(std::size_t slot, std::byte* region, std::byte* to, std::optional<int> poison) {
+  std::byte* place = region + program_.feeds_ahead.offsets[slot];
+  const std::size_t bytes = program_.feeds_ahead.bytes[slot];
+  queues_.copy(Queue::compute, to, place, bytes);
+  if (poison) queues_.fill(Queue::compute, place, *poison, bytes);
+  auto& is_free = places_are_free_[slot];
+  if (is_free == nullptr) is_free = queues_.make_event();
+  queues_.record_for_all(*is_free, Queue::compute);
+}
+
+void QueueProgram::copy_feed_ahead(std::size_t slot, std::byte* region, const std::byte* from) {
+  if (arrived_[slot]) queues_.wait(Queue::copy_in, *places_are_free_[slot]);
+  queues_.copy_from_host(Queue::copy_in, region + program_.feeds_ahead.offsets[slot], from,
+                         program_.feeds_ahead.bytes[slot]);
 }
 
 void QueueProgram::fork() {
@@ -100,12 +125,14 @@ bool QueueProgram::uses_disk(StepIndex first, StepIndex last) const {
 }
 
 DeviceGraph* QueueProgram::recording(StepIndex first, StepIndex last) {
-  const auto found = recordings_.find({first, last});
-  return found == recordings_.end() ? nullptr : found->second.get();
+  const auto found = std::find_if(recordings_.begin(), recordings_.end(), [&](const Recording& each) {
+    return each.first == first && each.last == last && each.arrived == arrived_;
+  });
+  return found == recordings_.end() ? nullptr : found->graph.get();
 }
 
 void QueueProgram::keep_recording(StepIndex first, StepIndex last, std::unique_ptr<DeviceGraph> graph) {
-  recordings_[{first, last}] = std::move(graph);
+  recordings_.push_back({first, last, arrived_, std::move(graph)});
 }
 
 int QueueProgram::Marks::add(Queue queue) {

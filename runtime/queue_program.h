@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -33,6 +34,16 @@ class QueueProgram {
   void forget_feeds() { std::fill(feed_sources_.begin(), feed_sources_.end(), nullptr); }
   /// The feed of a slot: from where it lies if that is pinned, otherwise by way of pinned memory of ours.
   void set_feed(std::size_t slot, const std::byte* bytes, std::size_t num_bytes, bool is_pinned);
+  /// Which slots' bytes have arrived in their places ahead (FeedsAhead), for this execution: their first steps copy
+  /// from there. Recordings tell such executions apart.
+  std::vector<bool>& arrived() { return arrived_; }
+  /// Whether a step that copies a feed in finds it in its place ahead.
+  bool finds_feed_ahead(const Step& step) const;
+  /// Gives compute the copy from the slot's place, and then a fill if a `poison` is given; the place is free behind
+  /// both.
+  void take_feed_ahead(std::size_t slot, std::byte* region, std::byte* to, std::optional<int> poison);
+  /// Gives copy-in a copy to the slot's place, for the next execution: behind what this one reads there.
+  void copy_feed_ahead(std::size_t slot, std::byte* region, const std::byte* from);
   /// Pinned memory of a fetch's slot.
   std::byte* fetch(std::size_t slot) { return staging_->data() + fetch_offsets_[slot]; }
 
@@ -57,7 +68,7 @@ class QueueProgram {
 
   /// Whether steps [first, last) contain some of the disk's, which no recording can hold.
   bool uses_disk(StepIndex first, StepIndex last) const;
-  /// The recording of steps [first, last); nullptr before there is one.
+  /// The recording of steps [first, last) with what has arrived; nullptr before there is one.
   DeviceGraph* recording(StepIndex first, StepIndex last);
   void keep_recording(StepIndex first, StepIndex last, std::unique_ptr<DeviceGraph> graph);
   std::size_t num_recordings() const { return recordings_.size(); }
@@ -101,8 +112,16 @@ class QueueProgram {
   std::vector<std::unique_ptr<DeviceEvent>> lane_events_;
   JointLaunches joint_;
   ChainLaunches chains_;
-  std::vector<Queue> copy_queues_;  // those that the program uses
-  std::map<std::pair<StepIndex, StepIndex>, std::unique_ptr<DeviceGraph>> recordings_;
+  std::vector<Queue> copy_queues_;                             // those that the program uses
+  std::vector<StepIndex> first_feeds_;                         // by slot
+  std::vector<bool> arrived_;                                  // by slot
+  std::vector<std::unique_ptr<DeviceEvent>> places_are_free_;  // by slot, once its place has been read
+  struct Recording {
+    StepIndex first = 0, last = 0;
+    std::vector<bool> arrived{};
+    std::unique_ptr<DeviceGraph> graph{};
+  };
+  std::vector<Recording> recordings_;
   std::map<std::pair<StepIndex, StepIndex>, int> executions_;
   std::set<std::pair<StepIndex, StepIndex>> unrecordable_;
   int pinning_ = 0;

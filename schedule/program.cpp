@@ -147,6 +147,12 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
   program.report.first_advice = tools.first_advice;
   program.signature = graph.signature();
   program.digest = digest_of(program, graph.graph(), variables, device.queues() != nullptr);
+  const std::size_t capacity = options.budgets.device - std::min(options.budgets.device, program.transient_offset);
+  if (device.queues() != nullptr && program.report.fits) {
+    program.feeds_ahead = place_feeds_ahead(program, capacity);
+    program.report.feeds_ahead_bytes =
+        program.feeds_ahead.end - std::min(program.feeds_ahead.end, program.plan.peak_bytes);
+  }
   if (options.poison) {
     program.dying.resize(program.schedule.steps.size());
     for (std::size_t i = 0; i < program.storage.storages.size(); ++i) {
@@ -157,6 +163,7 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
   }
   if (options.check && !options.edit_schedule) {
     check_schedule(program.schedule, program.kernels, program.storage, program.plan, graph.graph(), guard_bytes);
+    check_feeds_ahead(program, capacity);
   }
   return program;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/export.h"
+#include "schedule/feeds_ahead.h"
 #include "schedule/liveness.h"
 #include "schedule/planning_tools.h"
 #include "schedule/prepare_kernels.h"
@@ -26,6 +27,7 @@ struct Program {
   StorageAssignment storage;
   MemoryPlan plan;
   ProgramReport report;
+  FeedsAhead feeds_ahead;
   std::size_t transient_offset = 0;     ///< of the planned region in the arena
   std::size_t host_offset = 0;          ///< of the planned region in the pool of host memory
   bool advances_cycle = false;          ///< completing it completes a training cycle

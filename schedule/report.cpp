@@ -36,6 +36,8 @@ std::string ProgramReport::text() const {
             bytes_text(section_bytes) + " for the fullest section itself\n";
   }
   text += "  budget:     " + exact(budget_bytes) + (planned_peak_bytes > budget_bytes ? ", too small\n" : "\n");
+  if (feeds_ahead_bytes > 0)
+    text += "  feeds:      " + exact(feeds_ahead_bytes) + " behind the peak for the next step's\n";
   if (context_bytes > 0) text += "  context:    " + exact(context_bytes) + " beside the budget\n";
   if (bytes_out > 0 || host_peak_bytes > host_budget_bytes) {
     text += "  swapped:    " + bytes_text(bytes_out) + " out and " + bytes_text(bytes_in) + " in; host peak " +

@@ -28,6 +28,9 @@ struct ProgramReport {
   /// Both; the smallest budget under which the program runs. Where nothing fits the budget: the smallest under which
   /// its writer finds a program that runs, if minimum_is_exact; else the least that is known of.
   std::size_t planned_peak_bytes = 0;
+  /// Of the budget behind the peak, so much is for the feeds of the next step, which a Trainer has copied while a step
+  /// is executed; 0: the device is no GPU, or the budget has no room for all of them.
+  std::size_t feeds_ahead_bytes = 0;
   /// Not where another tier is too small or decides what may be offloaded, nor for a backward half that begins with
   /// what a forward half has left: with that budget the forward half would leave other values.
   bool minimum_is_exact = true;

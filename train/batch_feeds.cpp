@@ -176,6 +176,20 @@ void BatchFeeds::meet_graph() {
   num_nodes_ = graph_.num_nodes();
 }
 
+std::optional<Value> BatchFeeds::fed_as_it_is(const std::string& tensor, const TensorType& type,
+                                              const std::set<NodeId>& read) {
+  meet_graph();
+  const BatchInput* input = find(tensor);
+  const auto named = placeholders_.find(tensor);
+  const bool is_taken =
+      input != nullptr ? !input->map : named != placeholders_.end() && !listed_.contains(named->second.node().id());
+  if (!is_taken || std::find(ignored_.begin(), ignored_.end(), tensor) != ignored_.end()) return std::nullopt;
+  const Value placeholder = input != nullptr ? input->placeholder : named->second;
+  const TensorType& wanted = placeholder.type();
+  const bool fits = type.dtype == wanted.dtype && matches(type.shape, wanted.shape);
+  return fits && read.contains(placeholder.node().id()) ? std::optional(placeholder) : std::nullopt;
+}
+
 BatchFeeds::Bound BatchFeeds::bind(const Example& batch, const std::set<NodeId>& read) {
   meet_graph();
   Bound bound;

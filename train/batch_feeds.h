@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@ class BatchFeeds {
   /// no placeholder takes, with the nearest name; SF-E601 for another dtype or shape; SF-E602 where tensors count
   /// other numbers of examples, or none.
   Bound bind(const Example& batch, const std::set<NodeId>& read);
+  /// The placeholder among `read` that bind feeds from this tensor as it is; none where it is mapped, or does not fit.
+  std::optional<Value> fed_as_it_is(const std::string& tensor, const TensorType& type, const std::set<NodeId>& read);
 
  private:
   const BatchInput* find(const std::string& tensor) const;

@@ -50,6 +50,8 @@ class SessionMemory final : public BatchMemory {
 
 }  // namespace
 
+void BatchSource::look_ahead(const LookAtTensor& /*look*/) const {}
+
 std::function<std::string()> BatchSource::position_later() const {
   return [text = position()] { return text; };
 }
@@ -127,6 +129,15 @@ std::optional<Example> ImageBatches::next() {
   return example;
 }
 
+void ImageBatches::look_ahead(const LookAtTensor& look) const {
+  // Behind an error the batch is made again by another loader.
+  if (has_failed_) return;
+  loader_->look_ahead([&](const Batch& batch) {
+    look("image", batch.images);
+    look("label", batch.labels);
+  });
+}
+
 std::string ImageBatches::position() const {
   return text_of_position(pass_, batch_) + order_;
 }
@@ -184,6 +195,10 @@ std::optional<Example> DatasetBatches::next() {
     }
     throw;
   }
+}
+
+void DatasetBatches::look_ahead(const LookAtTensor& look) const {
+  if (iterator_) iterator_->look_ahead(look);
 }
 
 std::string DatasetBatches::position() const {

@@ -24,6 +24,11 @@ class BatchSource {
   /// The next batch: tensors by name, whose first axis counts the examples. Nothing at the end of a pass; the call
   /// after that begins the next pass, with whatever order that one has.
   virtual std::optional<Example> next() = 0;
+  /// Calls look(name, tensor) for each tensor of the batch that comes next, where that is made already: a Trainer on a
+  /// GPU has it copied there while the step before it is executed. Nothing is taken, and next() is to give these
+  /// tensors, with the bytes that they have now. `look` calls the source no more. This one does nothing: where a batch
+  /// depends on what the step before it has done, that is right.
+  virtual void look_ahead(const LookAtTensor& look) const;
   /// Where the source stands: behind what next() has given last. A text that restore() of a source like this one reads.
   virtual std::string position() const = 0;
   /// The same for later: gives what position() would give now, whenever it is called, whatever the source does
@@ -77,6 +82,7 @@ class ImageBatches final : public BatchSource {
   ImageBatches(LabeledImages&&, BatchLoaderOptions = {}) = delete;
 
   std::optional<Example> next() override;
+  void look_ahead(const LookAtTensor& look) const override;
   std::string position() const override;
   /// Throws: DataError (SF-E609) for a position in batches of another size, number of images, or order.
   void restore(const std::string& position) override;
@@ -108,6 +114,8 @@ class DatasetBatches final : public BatchSource {
   explicit DatasetBatches(Dataset batches);
 
   std::optional<Example> next() override;
+  /// Batches that a prefetch() at the end of the data set has made.
+  void look_ahead(const LookAtTensor& look) const override;
   std::string position() const override;
   std::function<std::string()> position_later() const override;
   /// Throws: DataError (SF-E609) for a text that is no position of a DatasetBatches; for one of another data set, or

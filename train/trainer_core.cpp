@@ -46,6 +46,18 @@ class FromTheBeginning {
   bool is_back_ = false;
 };
 
+/// While it lives the session is offered feeds ahead; of none of them it keeps anything behind it.
+class OffersFeeds {
+ public:
+  explicit OffersFeeds(Session& session) : engine_(engine(session)) {}
+  OffersFeeds(const OffersFeeds&) = delete;
+  OffersFeeds& operator=(const OffersFeeds&) = delete;
+  ~OffersFeeds() { engine_.forget_next_feeds(); }
+
+ private:
+  Engine& engine_;
+};
+
 /// Rows of the batches, one below the other.
 HostTensor joined(const std::vector<HostTensor>& parts) {
   std::vector<std::int64_t> dims = parts.front().shape().dims();
@@ -175,8 +187,21 @@ void TrainerCore::warn_of_updates() const {
                                 "kUpdateOperations to the training operations that the Trainer gets";
 }
 
-double TrainerCore::train(const Feeds& feeds, std::int64_t num_examples, Logs& logs, Where where) {
+void TrainerCore::offer_next(const BatchSource& source, FetchedNumbers& run) {
+  Engine& programs = engine(session_);
+  if (!programs.copies_feeds_ahead()) return;
+  Feeds feeds;
+  source.look_ahead([&](const std::string& name, const HostTensor& tensor) {
+    const auto placeholder = feeds_.fed_as_it_is(name, tensor.type(), run.read());
+    if (placeholder) feeds.emplace_back(*placeholder, tensor);
+  });
+  programs.offer_next_feeds(std::move(feeds));
+}
+
+double TrainerCore::train(const BatchSource& source, const Feeds& feeds, std::int64_t num_examples, Logs& logs,
+                          Where where) {
   std::vector<HostTensor> fetched;
+  offer_next(source, training_);
   try {
     fetched = manager_ != nullptr ? manager_->run_full_cycle(session_, training_.values(), feeds, {}, where)
                                   : session_.run(training_.values(), feeds, {.targets = training_.targets()}, where);
@@ -198,6 +223,7 @@ History TrainerCore::fit(BatchSource& source, const FitOptions& options, Where w
   SF_CHECK_CODE(manager_ != nullptr || !training_.targets().empty(), ArgumentError, ErrorCode::nothing_to_train_on,
                 "fit: the trainer has no training operations", hint("give it those of minimize, or a section manager"));
   is_fitting_ = true;
+  const OffersFeeds offers(session_);
   try {
     source.lend(batch_memory());
     History history = TrainingRun(*this, source, options, where).train();
@@ -257,6 +283,7 @@ bool TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& option
   SF_CHECK(options.steps >= 0, ArgumentError, "steps is ", options.steps, "; wanted 0 (a whole pass) or more");
   check_evaluation_ends(source, options.steps);
   source.lend(batch_memory());
+  const OffersFeeds offers(session_);
   FromTheBeginning pass(source);
   std::int64_t step = 0;
   bool is_whole = true;
@@ -270,6 +297,7 @@ bool TrainerCore::run_batches(BatchSource& source, const EvaluateOptions& option
     if (!batch && step > 0) batch = source.next();
     check_batch_is_there(batch);
     const BatchFeeds::Bound bound = bind(*batch, run, options_.evaluation_feeds);
+    offer_next(source, run);
     const auto begin_step = Clock::now();
     auto fetched = session_.run(run.values(), bound.feeds, {}, where);
     take({.step = ++step,

@@ -114,8 +114,9 @@ class TrainerCore {
   void set_trains_on(const BatchSource& source) { trained_on_ = &source; }
   /// Says so where steps compute what moving averages follow, and leave their updates out.
   void warn_of_updates() const;
-  /// One step; puts its numbers into the logs, in place, and returns what it counts in means.
-  double train(const Feeds& feeds, std::int64_t num_examples, Logs& logs, Where where);
+  /// One step; puts its numbers into the logs, in place, and returns what it counts in means. On a GPU the batch that
+  /// `source` has for the next one is copied there meanwhile.
+  double train(const BatchSource& source, const Feeds& feeds, std::int64_t num_examples, Logs& logs, Where where);
   /// Throws: ArgumentError for what train has returned and what is no weight.
   void check_weight(double weight) const { training_.check_weight(weight); }
   /// The names of the numbers that train() puts there.
@@ -133,6 +134,8 @@ class TrainerCore {
     double data_seconds = 0, step_seconds = 0;
     std::vector<HostTensor> fetched{};
   };
+  /// Has what the source has made for the next run copied to a GPU beside this one.
+  void offer_next(const BatchSource& source, FetchedNumbers& run);
   /// What the session lends; asked for once.
   std::shared_ptr<BatchMemory> batch_memory();
   /// From the source's very beginning; it stands where it stood afterwards. False where `is_broken_off` has said so.

@@ -213,7 +213,7 @@ void TrainingRun::run_step(const Feeds& feeds) {
   std::optional<SetTrace> tracing;
   if (wants_trace_) tracing.emplace(engine(core_.session()), step_trace_);
   const auto begun = Clock::now();
-  batch_weight_ = core_.train(feeds, batch_size_, logs_, where_);
+  batch_weight_ = core_.train(source_, feeds, batch_size_, logs_, where_);
   step_seconds_ = seconds_from(begun);
 }
 

@@ -87,6 +87,8 @@ class Cursor {
   virtual void begin(std::int64_t epoch) = 0;
   /// False at the end, and on every later call.
   virtual bool next(PipelineItem& item) = 0;
+  /// Calls look(name, tensor) for the tensors of what next() will give, where that has been made already.
+  virtual void look_ahead(const LookAtTensor& /*look*/) const {}
   /// Leaves out so many; tells how many there were. What it need not make it must not throw for, and that does not
   /// depend on who has looked ahead: the number of threads changes nothing of what is delivered.
   virtual std::int64_t skip(std::int64_t count);

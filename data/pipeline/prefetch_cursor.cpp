@@ -51,6 +51,12 @@ class PrefetchCursor : public Cursor {
     return true;
   }
 
+  void look_ahead(const LookAtTensor& look) const override {
+    const std::lock_guard lock(mutex_);
+    if (ready_.empty()) return;
+    for (const auto& [name, tensor] : ready_.front().item.example) look(name, tensor);
+  }
+
   std::int64_t skip(std::int64_t count) override {
     PipelineItem item;
     std::int64_t skipped = 0;
@@ -151,7 +157,7 @@ class PrefetchCursor : public Cursor {
   std::int64_t epoch_ = 0;
   CursorState delivered_;  // behind what next() gave last
 
-  std::mutex mutex_;                // guards what follows
+  mutable std::mutex mutex_;        // guards what follows
   std::condition_variable change_;  // of any of it
   std::deque<Entry> ready_;
   std::size_t ready_bytes_ = 0;

@@ -180,6 +180,12 @@ void CudaDevice::record(DeviceEvent& event, Queue queue) {
   select();
   check_cuda(cudaEventRecord(event_of(event), stream(queue)), "cudaEventRecord");
 }
+void CudaDevice::record_for_all(DeviceEvent& event, Queue queue) {
+  if (!is_recording_) return record(event, queue);
+  select();
+  check_cuda(cudaEventRecordWithFlags(event_of(event), stream(queue), cudaEventRecordExternal),
+             "cudaEventRecordWithFlags");
+}
 void CudaDevice::wait(Queue queue, DeviceEvent& event) {
   select();
   check_cuda(cudaStreamWaitEvent(stream(queue), event_of(event), 0), "cudaStreamWaitEvent");
@@ -208,6 +214,11 @@ void CudaDevice::copy_from_host(Queue queue, void* device, const void* host, std
   if (num_bytes == 0) return;
   select();
   check_cuda(cudaMemcpyAsync(device, host, num_bytes, cudaMemcpyHostToDevice, stream(queue)), "copy to the device");
+}
+void CudaDevice::copy(Queue queue, void* to, const void* from, std::size_t num_bytes) {
+  if (num_bytes == 0) return;
+  select();
+  check_cuda(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDeviceToDevice, stream(queue)), "copy on the device");
 }
 void CudaDevice::copy_feed(int feed, void* device, const void* host, std::size_t num_bytes) {
   copy_from_host(Queue::compute, device, host, num_bytes);

@@ -43,12 +43,14 @@ class CudaDevice final : public Device, public DeviceQueues, public Tf32Choice {
   void set_random_state(const RandomState& state) override;
   std::unique_ptr<DeviceEvent> make_event() override;
   void record(DeviceEvent& event, Queue queue) override;
+  void record_for_all(DeviceEvent& event, Queue queue) override;
   void wait(Queue queue, DeviceEvent& event) override;
   void synchronize(DeviceEvent& event) override;
   void synchronize() override;
   double seconds_between(DeviceEvent& from, DeviceEvent& to) override;
   void copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) override;
   void copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) override;
+  void copy(Queue queue, void* to, const void* from, std::size_t num_bytes) override;
   void copy_feed(int feed, void* device, const void* host, std::size_t num_bytes) override;
   void fill(Queue queue, void* device, int byte, std::size_t num_bytes) override;
   std::unique_ptr<DeviceMemory> allocate_host(std::size_t num_bytes) override;

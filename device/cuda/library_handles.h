@@ -34,7 +34,8 @@ class LibraryHandles {
     std::unique_lock<std::mutex> lock_;
     cudnnHandle_t handle_;
   };
-  /// Throws: DeviceError.
+  /// A stream that is being recorded may be joined as well (cudnnSetStream: with CUDA 11.8 or later even its priority
+  /// is taken over). Throws: DeviceError.
   [[nodiscard]] Cudnn cudnn(cudaStream_t stream);
 #endif
   /// Said before a stream ends: another may come to lie where it lay.

@@ -10,6 +10,8 @@
 #include "compare/compare_strategies.h"
 #include "compare/contender.h"
 #include "runtime/engine.h"
+#include "runtime/next_feeds.h"
+#include "tests/cuda/lent_training.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/test_device.h"
 #include "tests/support/tiny_model.h"
@@ -65,6 +67,26 @@ TEST_F(Cycles, VariablesInPinnedMemoryGiveTheSameBytes) {
   for (const bool swaps_variables : {false, true}) {
     comparison.session.swap_variables = swaps_variables;
     expect_the_same(compare_strategies({tiny_strategy("whole", 0), tiny_strategy("three", 3)}, comparison));
+  }
+}
+
+TEST_F(Cycles, FeedsCopiedAheadGiveTheSameBytes) {
+  for (const bool records : {true, false}) {
+    LentTraining ahead(true, {.device = cuda(), .record_cycles = records}), plain(true, {.device = cuda()});
+    MadeBatches source, same;
+    const FitOptions options{.steps = 8};
+    const auto variables = ahead.trained_on(source, options);
+    EXPECT_EQ(engine(*ahead.session).next_feeds().figures().arrived, 14U);
+    // Without batches made before they are asked for, nothing can be copied ahead.
+    struct Plain : BatchSource {
+      explicit Plain(BatchSource& batches) : source(batches) {}
+      std::optional<Example> next() override { return source.next(); }
+      std::string position() const override { return source.position(); }
+      void restore(const std::string& position) override { source.restore(position); }
+      BatchSource& source;
+    } as_asked(same);
+    expect_same(variables, plain.trained_on(as_asked, options));
+    EXPECT_EQ(engine(*plain.session).next_feeds().figures().copied, 0U);
   }
 }
 

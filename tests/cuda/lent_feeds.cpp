@@ -3,14 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <optional>
-#include <random>
-
-#include "runtime/engine.h"
-#include "runtime/lent_memory.h"
-#include "runtime/queue_program.h"
-#include "sectionflow.h"
+#include "tests/cuda/lent_training.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/log_lines.h"
 
@@ -21,94 +14,7 @@ using namespace testing_support;
 using testing::Contains;
 using testing::HasSubstr;
 
-/// A model of two sections that both read the images, so that a cycle copies them in more than once.
-struct Training {
-  explicit Training(bool in_sections, SessionOptions options) {
-    if (in_sections) manager.emplace(graph);
-    const auto section = [&] { return in_sections ? std::optional(manager->new_section()) : std::nullopt; };
-    x = placeholder(graph, "x", {kDynamic, 24});
-    const Value label = placeholder(graph, "label", {kDynamic}, Dtype::i32);
-    Value hidden, loss;
-    {
-      const auto scope = section();
-      hidden = relu(dense(x, {.features = 24}));
-    }
-    {
-      const auto scope = section();
-      hidden = dense(hidden + x, {.features = 4});
-      loss = mean(softmax_cross_entropy(hidden, label));
-    }
-    std::vector<Operation> operations;
-    if (in_sections) {
-      manager->add_training_ops(Adam{.learning_rate = 1e-2F}, loss);
-      manager->prepare_training();
-    } else {
-      operations = minimize(Adam{.learning_rate = 1e-2F}, loss);
-    }
-    options.device_memory = 2_MiB;
-    options.seed = 3;
-    session.emplace(graph, options);
-    session->initialize();
-    const TrainerOptions values{.loss = loss};
-    if (in_sections) {
-      trainer.emplace(*session, *manager, values);
-    } else {
-      trainer.emplace(*session, operations, values);
-    }
-  }
-  Training(const Training&) = delete;
-  Training& operator=(const Training&) = delete;
-
-  /// Every variable after `steps` steps of batches of 8, made ahead by a thread; `look` is called behind each.
-  std::vector<HostTensor> trained(std::int64_t steps, std::function<void()> look = {}) {
-    struct Look : Callback {
-      void on_step(const TrainerState&) override {
-        if (call) call();
-      }
-      std::function<void()> call;
-    } callback;
-    callback.call = std::move(look);
-    DatasetBatches source(batches());
-    trainer->fit(source, {.steps = steps, .callbacks = {&callback}});
-    std::vector<HostTensor> variables;
-    for (Value variable : graph.values(kVariables)) variables.push_back(session->read(variable));
-    return variables;
-  }
-  static Dataset batches() {
-    std::mt19937 words(5);
-    HostTensor x(Dtype::f32, {48, 24}), label(Dtype::i32, {48});
-    for (float& number : x.values<float>()) number = static_cast<float>(words() % 2001) / 1000.0F - 1.0F;
-    for (std::int32_t& number : label.values<std::int32_t>()) number = static_cast<std::int32_t>(words() % 4);
-    Example tensors;
-    tensors.emplace("x", std::move(x));
-    tensors.emplace("label", std::move(label));
-    return Dataset::from(std::move(tensors)).shuffle({.seed = 1}).batch({.size = 8}).prefetch();
-  }
-  std::shared_ptr<LentMemory> memory() { return engine(*session).lent_memory(); }
-  /// How many feeds of the last cycle went to the device from where they lay; there are two.
-  int num_direct() {
-    int count = 0;
-    for (const std::byte* source : engine(*session).latest_program()->queue->feed_sources()) {
-      if (source != nullptr && memory() != nullptr && memory()->is_pinned(source, 1)) ++count;
-    }
-    return count;
-  }
-  bool is_recorded() {
-    const Executable& program = *engine(*session).latest_program();
-    return program.queue->recording(0, static_cast<StepIndex>(program.schedule.steps.size())) != nullptr;
-  }
-
-  Graph graph;
-  std::optional<GraphSectionManager> manager;
-  Value x;
-  std::optional<Session> session;
-  std::optional<Trainer> trainer;
-};
-
-void expect_same(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(first_difference(a[i], b[i]), "");
-}
+using Training = LentTraining;
 
 TEST(LentFeeds, AreCopiedFromWhereTheyLieWithTheSameBytesRecordedOrNot) {
   for (const bool in_sections : {false, true}) {

@@ -138,6 +138,28 @@ TEST(Queues, WhatTheMachineDoesNotRecordIsExecutedStepByStep) {
   EXPECT_THAT(log.lines, testing::ElementsAre(HasSubstr("cannot be recorded"))) << "it is tried once";
 }
 
+TEST(Queues, AnEventOfARecordingIsWaitedForOutsideOnlyWhereItIsForAll) {
+  const auto device = make_emulated_device();
+  DeviceQueues& queues = *device->queues();
+  const auto inner = queues.make_event(), outer = queues.make_event();
+  const auto memory = device->allocate(16);
+  queues.begin_recording();
+  queues.fill(Queue::compute, memory->data(), 7, 8);
+  queues.record(*inner, Queue::compute);
+  queues.record_for_all(*outer, Queue::compute);
+  EXPECT_THAT([&] { queues.wait(Queue::copy_in, *outer); }, ThrowsMessage<InternalError>(HasSubstr("from before")));
+  const auto recording = queues.end_recording();
+  EXPECT_THAT([&] { queues.wait(Queue::copy_in, *inner); }, ThrowsMessage<InternalError>(HasSubstr("from outside")));
+  for (const int byte : {1, 2}) {
+    queues.fill(Queue::compute, memory->data(), byte, 16);
+    queues.launch(*recording);
+    queues.wait(Queue::copy_in, *outer);
+    queues.copy(Queue::copy_in, memory->data() + 8, memory->data(), 4);
+    queues.synchronize();
+    EXPECT_EQ(memory->data()[8], std::byte{7}) << "behind the recording's own work";
+  }
+}
+
 TEST(Queues, RecordedCyclesLogTheirPassesToo) {
   const EmulatedCuda gpu(with_seed(9));
   Graph graph;

@@ -1,18 +1,12 @@
 #include "tests/support/emulated_device.h"
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <random>
-#include <thread>
-#include <vector>
 
 #include "base/error.h"
 #include "device/device_queues.h"
@@ -20,168 +14,12 @@
 #include "device/tf32.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/launch.h"
+#include "tests/support/emulated_queues.h"
 #include "tests/support/gpu_blocks.h"
 #include "tests/support/queued_kernels.h"
 
 namespace sectionflow::testing_support {
 namespace {
-
-class Event final : public DeviceEvent {
- public:
-  int recorded = 0, passed = 0;  ///< how often
-  double time = 0;               // in seconds
-};
-
-/// One thing that a queue does: some work, or waiting for an event, or passing one.
-struct Task {
-  std::function<void()> work{};
-  Event* waits_for = nullptr;
-  int waits_until = 0;  ///< Event::passed
-  Event* passes = nullptr;
-};
-
-/// What queues were given, and whether CUDA would have recorded it: a queue other than compute joins by waiting for one
-/// that is in, nobody waits for an event from before, and compute waits for all in the end.
-struct Recording final : DeviceGraph {
-  std::vector<std::pair<Queue, Task>> tasks;
-  std::array<bool, kNumQueues> joined{true, false, false};
-  std::array<std::size_t, kNumQueues> ends{};  // of the tasks that compute knows to be done
-  std::map<Event*, std::pair<Queue, std::size_t>> recorded;
-  std::vector<std::pair<int, std::shared_ptr<const void*>>> feeds;  // number, and where its copy finds what it reads
-
-  void use(Queue queue) const {
-    SF_CHECK(joined[static_cast<std::size_t>(queue)], InternalError, "recording: a queue works that has not joined");
-  }
-  std::size_t count(Queue queue) const {
-    return static_cast<std::size_t>(std::count_if(
-        tasks.begin(), tasks.end(), [=](const auto& task) { return task.first == queue && task.second.work; }));
-  }
-  void note_record(Queue queue, Event& event) {
-    use(queue);
-    recorded[&event] = {queue, count(queue)};
-  }
-  void note_wait(Queue queue, Event& event) {
-    const auto found = recorded.find(&event);
-    SF_CHECK(found != recorded.end(), InternalError, "recording: a queue waits for an event from before");
-    joined[static_cast<std::size_t>(queue)] = true;
-    if (queue != Queue::compute) return;
-    std::size_t& end = ends[static_cast<std::size_t>(found->second.first)];
-    end = std::max(end, found->second.second);
-  }
-  void check_end() const {
-    for (Queue queue : {Queue::copy_out, Queue::copy_in}) {
-      SF_CHECK(ends[static_cast<std::size_t>(queue)] == count(queue), InternalError,
-               "recording: the compute queue does not wait for all of another");
-    }
-  }
-};
-
-/// Three queues and who goes on next. Threads: any.
-class Queues {
- public:
-  explicit Queues(std::uint64_t seed) : random_(seed) {}
-
-  void push(Queue queue, Task task) {
-    const std::lock_guard lock(mutex_);
-    if (recording_ != nullptr) {
-      recording_->use(queue);
-      recording_->tasks.emplace_back(queue, std::move(task));
-    } else {
-      place(queue, std::move(task));
-    }
-  }
-  void record(Event& event, Queue queue) {
-    const std::lock_guard lock(mutex_);
-    if (recording_ != nullptr) {
-      recording_->note_record(queue, event);
-      recording_->tasks.emplace_back(queue, Task{.passes = &event});
-    } else {
-      ++event.recorded;
-      place(queue, {.passes = &event});
-    }
-  }
-  void wait(Event& event, Queue queue) {
-    const std::lock_guard lock(mutex_);
-    if (recording_ != nullptr) {
-      recording_->note_wait(queue, event);
-      recording_->tasks.emplace_back(queue, Task{.waits_for = &event});
-    } else {
-      place(queue, {.waits_for = &event, .waits_until = event.recorded});
-    }
-  }
-  void finish(Event& event) {
-    const std::lock_guard lock(mutex_);
-    SF_CHECK(recording_ == nullptr, InternalError, "the host waits for what is only being recorded");
-    const int until = event.recorded;
-    work_until([&] { return event.passed >= until; });
-  }
-  void finish() {
-    const std::lock_guard lock(mutex_);
-    SF_CHECK(recording_ == nullptr, InternalError, "the host waits for what is only being recorded");
-    work_until(
-        [&] { return std::all_of(tasks_.begin(), tasks_.end(), [](const auto& queue) { return queue.empty(); }); });
-  }
-  void set_recording(Recording* recording) {
-    const std::lock_guard lock(mutex_);
-    recording_ = recording;
-  }
-  void launch(const Recording& recording) {
-    const std::lock_guard lock(mutex_);
-    for (Queue queue : {Queue::copy_out, Queue::copy_in}) {
-      SF_CHECK(tasks_[static_cast<std::size_t>(queue)].empty(), InternalError,
-               "a recording is launched beside work of another queue");
-    }
-    for (const auto& [queue, task] : recording.tasks) {
-      Task again = task;
-      if (again.waits_for != nullptr) again.waits_until = again.waits_for->recorded;
-      if (again.passes != nullptr) ++again.passes->recorded;
-      place(queue, std::move(again));
-    }
-  }
-  std::uint64_t draw() { return random_(); }
-
- private:
-  void place(Queue queue, Task task) { tasks_[static_cast<std::size_t>(queue)].push_back(std::move(task)); }
-
-  /// The host's time in seconds, and later than the last one: what is timed on the device and on the host agrees.
-  double next_time() {
-    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-    time_ = std::max(now, time_ + 1e-9);
-    return time_;
-  }
-
-  bool is_ready(const std::deque<Task>& queue) const {
-    return !queue.empty() &&
-           (queue.front().waits_for == nullptr || queue.front().waits_for->passed >= queue.front().waits_until);
-  }
-  template <class Done>
-  void work_until(const Done& done) {
-    while (!done()) {
-      std::vector<std::deque<Task>*> ready;
-      for (std::deque<Task>& queue : tasks_) {
-        if (is_ready(queue)) ready.push_back(&queue);
-      }
-      SF_CHECK(!ready.empty(), InternalError, "the queues wait for each other, or for an event that nobody records");
-      std::deque<Task>& queue = *ready[random_() % ready.size()];
-      // A burst, so that one queue may run far ahead of another.
-      for (std::uint64_t burst = 1 + random_() % 16; burst > 0 && is_ready(queue) && !done(); --burst) {
-        const Task task = std::move(queue.front());
-        queue.pop_front();
-        if (task.work) task.work();
-        if (task.passes != nullptr) {
-          ++task.passes->passed;
-          task.passes->time = next_time();
-        }
-      }
-    }
-  }
-
-  std::mutex mutex_;
-  std::mt19937_64 random_;
-  std::array<std::deque<Task>, kNumQueues> tasks_;
-  Recording* recording_ = nullptr;
-  double time_ = 0;
-};
 
 /// What kernels launch on.
 class NativeQueue final : public gpu::HostQueue {
@@ -213,6 +51,11 @@ class NativeQueue final : public gpu::HostQueue {
   void enqueue_copy(void* to, const void* from, std::size_t bytes) override {
     push([=] { std::memcpy(to, from, bytes); });
   }
+  /// `way`: "in" or "out", for who watches.
+  void enqueue_host_copy(void* to, const void* from, std::size_t bytes, const char* way) {
+    queues_.push(queue_,
+                 {.work = [=] { std::memcpy(to, from, bytes); }, .what = text_of(" copies ", bytes, " bytes ", way)});
+  }
   void enqueue_fill(void* to, int byte, std::size_t bytes) {
     push([=] { std::memset(to, byte, bytes); });
   }
@@ -232,7 +75,7 @@ class EmulatedDevice final : public Device, public DeviceQueues, public Tf32Choi
  public:
   explicit EmulatedDevice(const EmulatedOptions& options)
       : options_(options),
-        queues_(options.seed),
+        queues_(options.seed, options.watch),
         native_{NativeQueue(queues_, Queue::compute), NativeQueue(queues_, Queue::copy_out),
                 NativeQueue(queues_, Queue::copy_in)} {}
 
@@ -273,7 +116,8 @@ class EmulatedDevice final : public Device, public DeviceQueues, public Tf32Choi
   }
 
   std::unique_ptr<DeviceEvent> make_event() override { return std::make_unique<Event>(); }
-  void record(DeviceEvent& event, Queue queue) override { queues_.record(event_of(event), queue); }
+  void record(DeviceEvent& event, Queue queue) override { queues_.record(event_of(event), queue, false); }
+  void record_for_all(DeviceEvent& event, Queue queue) override { queues_.record(event_of(event), queue, true); }
   void wait(Queue queue, DeviceEvent& event) override { queues_.wait(event_of(event), queue); }
   void synchronize(DeviceEvent& event) override { queues_.finish(event_of(event)); }
   void synchronize() override { queues_.finish(); }
@@ -283,11 +127,15 @@ class EmulatedDevice final : public Device, public DeviceQueues, public Tf32Choi
 
   void copy_to_host(Queue queue, void* host, const void* device, std::size_t num_bytes) override {
     check_pinned(host, num_bytes);
-    native_[static_cast<std::size_t>(queue)].enqueue_copy(host, device, num_bytes);
+    native_[static_cast<std::size_t>(queue)].enqueue_host_copy(host, device, num_bytes, "out");
   }
   void copy_from_host(Queue queue, void* device, const void* host, std::size_t num_bytes) override {
     check_pinned(host, num_bytes);
-    native_[static_cast<std::size_t>(queue)].enqueue_copy(device, host, num_bytes);
+    native_[static_cast<std::size_t>(queue)].enqueue_host_copy(device, host, num_bytes, "in");
+  }
+  void copy(Queue queue, void* to, const void* from, std::size_t num_bytes) override {
+    queues_.push(queue,
+                 {.work = [=] { std::memcpy(to, from, num_bytes); }, .what = text_of(" moves ", num_bytes, " bytes")});
   }
   void copy_feed(int feed, void* device, const void* host, std::size_t num_bytes) override {
     check_pinned(host, num_bytes);

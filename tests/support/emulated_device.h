@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "device/cuda_module.h"
 #include "device/device.h"
@@ -22,6 +24,8 @@ struct EmulatedOptions {
   bool refuses_feeds = false;       ///< to have a recording copy from elsewhere
   std::size_t pinnable = std::size_t{1} << 40;  ///< bytes of host memory in all
   bool allow_tf32 = false;                      ///< as DeviceSpec::allow_tf32
+  /// Called behind each piece of work with its queue and, of copies, what they were: "copy_in copies 768 bytes in".
+  std::function<void(const std::string&)> watch{};
 };
 
 /// A GPU that the host emulates: DeviceKind::cuda, with memory of its own, kernels, and three queues whose work is

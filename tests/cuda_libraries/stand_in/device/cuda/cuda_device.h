@@ -72,6 +72,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   void record(DeviceEvent& event, Queue) override {
     static_cast<Event&>(event).time = testing_support::fake_libraries().clock;
   }
+  void record_for_all(DeviceEvent& event, Queue queue) override { record(event, queue); }
   void wait(Queue, DeviceEvent&) override {}
   void synchronize(DeviceEvent&) override {}
   void synchronize() override {}
@@ -80,6 +81,7 @@ class CudaDevice final : public Device, public DeviceQueues {
   }
   void copy_to_host(Queue, void*, const void*, std::size_t) override {}
   void copy_from_host(Queue, void*, const void*, std::size_t) override {}
+  void copy(Queue, void*, const void*, std::size_t) override {}
   void copy_feed(int, void*, const void*, std::size_t) override {}
   void fill(Queue, void* device, int byte, std::size_t num_bytes) override { std::memset(device, byte, num_bytes); }
   std::unique_ptr<DeviceMemory> allocate_host(std::size_t) override { return nullptr; }
