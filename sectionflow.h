@@ -109,6 +109,7 @@
 #include "train/stop_signals.h"
 #include "train/summary.h"
 #include "train/tensorboard_callback.h"
+#include "train/top_classes.h"
 #include "train/towers.h"
 #include "train/trainer.h"
 #include "transform/calibrate.h"

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/median.h"
@@ -24,6 +26,7 @@ struct Arguments {
   SessionArguments session;
   std::int64_t batch = 1;
   int runs = 50;
+  int operations = 0;
   std::vector<std::string> transforms = {"", "fold_constants fold_batch_norms fuse",
                                          "fold_constants fold_batch_norms fuse pack_weights",
                                          "fold_constants fold_batch_norms fuse quantize_nodes pack_weights"};
@@ -71,6 +74,30 @@ std::string with_pack_arguments(const std::string& transforms, const Arguments& 
   return !transforms.ends_with("pack_weights")
              ? transforms
              : text_of(transforms, "(batch=", arguments.batch, ", threads=", arguments.session.threads, ")");
+}
+
+/// Prints which operations of a run take longest, in the median of some runs, and all of a kind together.
+void print_operations(Contender& contender, const Feeds& feeds, int count, int runs) {
+  Trace trace;
+  contender.session.set_trace(&trace);
+  for (int i = 0; i < runs; ++i) contender.run(contender.feeds_of(feeds));
+  contender.session.set_trace(nullptr);
+  std::map<NodeId, std::vector<double>> times;
+  for (const Trace::Event& event : trace.events()) times[event.node].push_back(event.duration_us);
+  std::vector<std::pair<double, std::string>> of_nodes, of_ops;
+  std::map<std::string, double> by_op;
+  for (const auto& [id, samples] : times) {
+    const Node& node = contender.made.graph->node(id);
+    const double us = median(samples);
+    by_op[node.op().name] += us;
+    of_nodes.emplace_back(us, node.op().name + " '" + node.name() + "' " + node.output_types()[0].text());
+  }
+  for (const auto& [op, us] : by_op) of_ops.emplace_back(us, op);
+  for (auto* lines : {&of_ops, &of_nodes}) {
+    std::sort(lines->rbegin(), lines->rend());
+    if (lines->size() > static_cast<std::size_t>(count)) lines->resize(static_cast<std::size_t>(count));
+    for (const auto& [us, line] : *lines) std::printf("%9.1f us  %s\n", us, line.c_str());
+  }
 }
 
 InferenceGraph frozen_model(const Arguments& arguments, const SessionOptions& options, Batch& batch, Feeds& feeds,
@@ -136,6 +163,11 @@ int run(const Arguments& arguments) {
                 static_cast<double>(report.planned_peak_bytes) / static_cast<double>(report.lower_bound_bytes),
                 contender->name.c_str());
   }
+  for (auto& contender : contenders) {
+    if (arguments.operations == 0) break;
+    std::printf("operations of: %s\n", contender->name.c_str());
+    print_operations(*contender, feeds, arguments.operations, arguments.runs);
+  }
   return 0;
 }
 
@@ -150,6 +182,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--runs", arguments.runs, "timed runs of each")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_option("--operations", arguments.operations, "of each graph, tells so many operations that take longest")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
   app.add_option("--transforms", arguments.transforms,
                  "texts of transforms, the first to compare with; '': none. A last pack_weights is for this batch and "
                  "these threads");

@@ -1,7 +1,6 @@
 // From a trained network to one that labels images: variables become constants, what is known beforehand is computed
 // once, and the file that comes of it is all that a program for inference needs.
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
@@ -17,13 +16,10 @@ namespace {
 
 using namespace sectionflow;
 
-/// The largest logit of each image.
+/// What images are taken for.
 std::vector<std::int64_t> labels_of(const HostTensor& logits) {
-  const std::int64_t classes = logits.shape()[1];
   std::vector<std::int64_t> labels;
-  for (auto row = logits.values<float>().begin(); row != logits.values<float>().end(); row += classes) {
-    labels.push_back(std::max_element(row, row + classes) - row);
-  }
+  for (const auto& likeliest : top_classes(logits, 1)) labels.push_back(likeliest.front().label);
   return labels;
 }
 

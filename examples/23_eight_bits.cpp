@@ -93,13 +93,10 @@ Row row_of(const std::string& name, const InferenceGraph& made, const fs::path& 
                     {.outputs = {{"logits", model.outputs[0]}}, .ignored = {"label"}});
   ImageBatches batches(test, {.batch = 100, .shuffle = false});
   const Example predicted = predictor.predict(batches);
-  const auto found = predicted.at("logits").values<float>();
+  const auto found = top_classes(predicted.at("logits"), 1);
   const auto labels = test.labels.values<std::int32_t>();
   std::size_t right = 0;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto row = found.begin() + static_cast<std::ptrdiff_t>(10 * i);
-    right += std::max_element(row, row + 10) - row == labels[i] ? 1 : 0;
-  }
+  for (std::size_t i = 0; i < labels.size(); ++i) right += found[i].front().label == labels[i] ? 1 : 0;
 
   const HostTensor image(Dtype::f32, {1, 28, 28, 1});
   std::vector<double> ms;

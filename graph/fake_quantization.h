@@ -10,7 +10,8 @@ namespace SF_API sectionflow {
 enum class RangeKind {
   /// By moving averages of the least and of the largest value of each batch, as batch_norm has them of mean and
   /// variance: `<layer>/input_range/minimum` and `.../maximum`, and `.../weight`, by which they are divided so that the
-  /// zeros which they begin with do not count. A step rounds by the averages before it.
+  /// zeros which they begin with do not count. A step rounds by the averages before it. A batch is what runs at a time:
+  /// of a step in micro-batches each moves the averages, which so many smaller ones than the whole have moved then.
   moving,
   /// By a variable that is trained, `<layer>/input_range/limit`: up to it from 0, or from its negative where the moving
   /// average of the least value is below 0.

@@ -144,7 +144,8 @@ const std::vector<std::pair<std::regex, std::string>>& advice_for_the_shell() {
       {std::regex(R"(\bFitBudgetOptions::effort\b)"), "--effort"},
       {std::regex(R"(\b(SessionOptions::)?swap_directory\b)"), "--swap-directory"},
       {std::regex(R"(\b(SessionOptions::)?swap_variables\b)"), "--swap-variables"},
-      {std::regex(R"(calibrate\(graph, dataset\) finds them on examples, after fold_batch_norms and fuse)"),
+      {std::regex(
+           R"(calibrate\(graph, dataset\) finds them on examples, after fold_constants, fold_batch_norms and fuse)"),
        "leave quantize_nodes to --quantize DATA, which finds them on examples, behind --transforms"},
       {std::regex(R"(take a smaller window)"), "give a smaller --sequence"},
       // What no option of ours does. Words of any length would take as much of the stack.

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "tools/train_arguments.h"
 #include "tools/trained_model.h"
 #include "tools/training_data.h"
+#include "transform/transform.h"
 
 namespace sectionflow {
 namespace {
@@ -47,19 +49,39 @@ fs::path checkpoint_of(const std::string& path) {
   return last->path;
 }
 
+/// The options that a checkpoint was trained with; empty where it does not tell.
+std::map<std::string, std::string> options_of(const fs::path& checkpoint) {
+  if (kind_of(checkpoint) != FileKind::checkpoint) return {};
+  const fs::path plain = plain_path(checkpoint);
+  for (const CheckpointInfo& info : Checkpoints(plain.parent_path()).list()) {
+    if (plain_path(info.path) == plain) return noted_options(info.data_position);
+  }
+  return {};
+}
+
 /// The model that the command, or else the checkpoint, says.
 ZooArguments zoo_of(const FreezeArguments& arguments, const fs::path& checkpoint) {
-  if (arguments.tells_model) return arguments.zoo;
-  if (kind_of(checkpoint) == FileKind::checkpoint) {
-    const fs::path plain = plain_path(checkpoint);
-    for (const CheckpointInfo& info : Checkpoints(plain.parent_path()).list()) {
-      if (plain_path(info.path) != plain) continue;
-      const auto options = noted_options(info.data_position);
-      if (!options.empty()) return zoo_of(options, arguments.zoo);
-    }
+  const auto options = options_of(checkpoint);
+  SF_CHECK(arguments.tells_model || !options.empty(), ArgumentError, "CHECKPOINT: '", arguments.checkpoint,
+           "' does not tell of which model it is", hint("give --model, with its sizes as it was trained"));
+  ZooArguments zoo = options.empty() ? arguments.zoo : zoo_of(options, arguments.zoo);
+  SF_CHECK(!arguments.tells_model || zoo.model == arguments.zoo.model, ArgumentError, "--model is ",
+           arguments.zoo.model, ", and CHECKPOINT '", arguments.checkpoint, "' is of ", zoo.model,
+           hint("leave --model out: the checkpoint tells it"));
+  if (arguments.tells_model) zoo = arguments.zoo;
+  // Slots of another optimiser would be variables of the session too.
+  zoo.optimizer = "sgd";
+  return zoo;
+}
+
+/// Takes the variables of the model. Throws: as load_variables, with the model that was asked for.
+void load_trained(Session& session, const fs::path& checkpoint, const ZooArguments& zoo) {
+  try {
+    load_variables(session, checkpoint.string(), {.weights_only = true});
+  } catch (DataError& error) {
+    error.add_fact("model", text_of(zoo.model, ", as --model and its sizes or the checkpoint tell"));
+    throw;
   }
-  throw ArgumentError(error_text_of("CHECKPOINT: '", arguments.checkpoint, "' does not tell of which model it is",
-                                    hint("give --model, with its sizes and --optimizer as it was trained")));
 }
 
 /// Batches of what a model is trained on, by the names of its placeholders.
@@ -74,7 +96,8 @@ Dataset samples_of(const FreezeArguments& arguments, const ModelInputs& inputs, 
 /// The frozen graph as it is asked for.
 InferenceGraph made(const FreezeArguments& arguments) {
   const fs::path checkpoint = checkpoint_of(arguments.checkpoint);
-  const ZooModel model = model_of(zoo_of(arguments, checkpoint), Cut{});
+  const ZooArguments zoo = zoo_of(arguments, checkpoint);
+  const ZooModel model = model_of(zoo, Cut{});
   const Batch one = model.batch({.batch = 1, .seed = arguments.data.seed});
   Graph graph;
   GraphSectionManager manager(graph);
@@ -88,7 +111,7 @@ InferenceGraph made(const FreezeArguments& arguments) {
   {
     Session session(graph, options);
     session.initialize();
-    load_variables(session, checkpoint.string(), {.weights_only = true});
+    load_trained(session, checkpoint, zoo);
     Feeds fixed;
     for (const Feed& feed : trained.evaluation_feeds) {
       if (feed.value.dtype() == Dtype::boolean) fixed.push_back(feed);
@@ -109,6 +132,10 @@ InferenceGraph made(const FreezeArguments& arguments) {
 int run_freeze(const FreezeArguments& arguments) {
   check_json(arguments.json);
   (void)calibration_method(arguments.method);
+  (void)parse_transforms(arguments.transforms);
+  const fs::path folder = fs::path(arguments.model).parent_path();
+  SF_CHECK(folder.empty() || fs::is_directory(folder), DataError, "MODEL: there is no folder '", folder.string(), "'",
+           hint("make it first"));
   check_apart({{"CHECKPOINT", arguments.checkpoint, Extent::everything}},
               {{"MODEL", arguments.model}, {"--json", arguments.json}});
   const InferenceGraph frozen = made(arguments);

@@ -9,12 +9,16 @@
 #include "base/bytes.h"
 #include "base/text_table.h"
 #include "data/safetensors.h"
+#include "graph/nodes/quantize.h"
+#include "graph/op_def.h"
 #include "swap/profile.h"
 #include "tools/command.h"
 #include "tools/inspection.h"
 #include "tools/resumed_training.h"
 #include "train/checkpoint_folder.h"
 #include "train/checkpoints.h"
+#include "transform/graph_copy.h"
+#include "transform/inference_graph.h"
 
 namespace sectionflow {
 namespace {
@@ -181,9 +185,40 @@ FolderContent content_of(const std::filesystem::path& path) {
 
 }  // namespace
 
+namespace {
+
+/// What is fed to the graph of an inference file, what it gives, and how it computes.
+void add_inference(const std::filesystem::path& path, Inspection& inspection) {
+  const InferenceGraph model = load_inference_graph(path.string());
+  Json fed = Json::array(), given = Json::array();
+  const auto add = [&](Json& values, const char* what, const Value& value) {
+    inspection.text += what + printable(value.name()) + " " + value.type().text() + "\n";
+    values.push_back({{"name", value.name()}, {"type", value.type().text()}});
+  };
+  int num_integers = 0;
+  for (NodeId id = 0; id < model.graph->num_nodes(); ++id) {
+    Node& node = model.graph->node(id);
+    if (node.op().is_placeholder()) add(fed, "is fed ", node.output());
+    const bool reads_integers = !node.inputs().empty() && is_quantized(node.inputs()[0].dtype());
+    num_integers += reads_integers && !is_op(node, "dequantize") ? 1 : 0;
+  }
+  for (const Value& output : model.outputs) add(given, "gives ", output);
+  inspection.text += "graph for inference of " + std::to_string(model.graph->num_nodes()) + " operations, " +
+                     std::to_string(num_integers) + " of them on integers of 8 bits; ranges of " +
+                     std::to_string(model.ranges.size()) + " tensors\n";
+  inspection.json["inference"] = {{"fed", fed},
+                                  {"gives", given},
+                                  {"operations", model.graph->num_nodes()},
+                                  {"eight_bits", num_integers},
+                                  {"ranges", model.ranges.size()}};
+}
+
+}  // namespace
+
 Inspection inspect_safetensors(const std::filesystem::path& path) {
   const SafetensorsFile file = read_safetensors(path);
   Inspection inspection;
+  if (file.metadata.contains(std::string(kInferenceGraphKey))) add_inference(path, inspection);
   add_tensors(file.tensors, inspection);
   // Profiles and algorithms stand there as JSON of any length.
   constexpr std::size_t kLongestShown = 60;

@@ -1,12 +1,9 @@
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <numeric>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +22,7 @@
 #include "sources/image.h"
 #include "tools/command.h"
 #include "tools/inspection.h"
+#include "train/top_classes.h"
 #include "transform/inference_graph.h"
 
 namespace sectionflow {
@@ -103,41 +101,22 @@ HostTensor fed_picture(const std::string& path, const Shape& wanted) {
   return fed;
 }
 
-/// The shares that softmax gives, of the classes with the largest first.
-std::vector<std::pair<std::int64_t, double>> largest_shares(std::span<const float> logits, std::size_t count) {
-  std::vector<std::int64_t> classes(logits.size());
-  std::iota(classes.begin(), classes.end(), 0);
-  const auto is_larger = [&](std::int64_t a, std::int64_t b) {
-    const float left = logits[static_cast<std::size_t>(a)], right = logits[static_cast<std::size_t>(b)];
-    return left != right ? left > right : a < b;
-  };
-  std::stable_sort(classes.begin(), classes.end(), is_larger);
-  const double largest = logits[static_cast<std::size_t>(classes.front())];
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  std::vector<std::pair<std::int64_t, double>> shares;
-  for (std::size_t i = 0; i < std::min(count, classes.size()); ++i) {
-    const double logit = logits[static_cast<std::size_t>(classes[i])];
-    shares.emplace_back(classes[i], std::exp(logit - largest) / sum);
-  }
-  return shares;
-}
-
 std::vector<NamedPath> places_read(const PredictArguments& arguments) {
   std::vector<NamedPath> places = {{"MODEL", arguments.model}, {"--labels", arguments.labels}};
   for (const std::string& image : arguments.images) places.push_back({"IMAGE", image});
   return places;
 }
 
-/// Throws: ShapeError, DataError for what are no logits of that one picture, from which shares can be told.
-void check_found(const HostTensor& found, Value logits, const std::string& path) {
+/// The likeliest classes of that one picture. Throws: ShapeError, DataError where the model gives none.
+std::vector<ClassShare> classes_in(const HostTensor& found, Value logits, const std::string& path, std::int64_t count) {
   SF_CHECK(found.shape()[0] == 1, ShapeError, "predict: the model gives '", logits.name(), "' ", found.type().text(),
            " for the one picture '", path, "'; wanted one row of logits a picture");
-  const auto numbers = found.values<float>();
-  const bool has_nan = std::any_of(numbers.begin(), numbers.end(), [](float each) { return std::isnan(each); });
-  SF_CHECK(!has_nan && std::isfinite(*std::max_element(numbers.begin(), numbers.end())), DataError,
-           "predict: the model's '", logits.name(), "' of the picture '", path,
-           "' are infinite or not a number; wanted numbers that can be compared");
+  try {
+    return std::move(top_classes(found, count).front());
+  } catch (const ArgumentError&) {
+    throw DataError(error_text_of("predict: the model's '", logits.name(), "' of the picture '", path,
+                                  "' are infinite or not a number; wanted numbers that can be compared"));
+  }
 }
 
 int run_predict(const PredictArguments& arguments) {
@@ -161,10 +140,9 @@ int run_predict(const PredictArguments& arguments) {
     const auto begin = std::chrono::steady_clock::now();
     const HostTensor found = std::move(session.run(std::vector{logits}, {{pictures, picture}}).front());
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    check_found(found, logits, path);
     Json classes = Json::array();
     std::string text = printable(path) + "\n";
-    for (const auto& [label, share] : largest_shares(found.values<float>(), static_cast<std::size_t>(arguments.top))) {
+    for (const auto& [label, share] : classes_in(found, logits, path, arguments.top)) {
       const auto name = names.find(label);
       classes.push_back({{"label", label}, {"share", share}});
       if (name != names.end()) classes.back()["name"] = name->second;

@@ -16,7 +16,8 @@
 namespace sectionflow {
 namespace {
 
-constexpr const char *kGraphKey = "sectionflow_graph", *kRangesKey = "sectionflow_ranges";
+const std::string kGraphKey(kInferenceGraphKey);
+constexpr const char* kRangesKey = "sectionflow_ranges";
 
 /// Constants with a place of their own go to the tensors; in the graph of the file a placeholder stands for each.
 InferenceGraph without_constants(const InferenceGraph& graph, std::vector<NamedView>& tensors) {

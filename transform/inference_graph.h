@@ -50,6 +50,9 @@ struct FreezeOptions {
 InferenceGraph freeze(Session& session, const std::vector<Value>& outputs, const FreezeOptions& options = {},
                       Where where = Where::here());
 
+/// The entry of a file's metadata that has the graph.
+inline constexpr std::string_view kInferenceGraphKey = "sectionflow_graph";
+
 /// Writes an inference graph to one safetensors file, which appears whole or not at all: its constants as tensors of
 /// their names, and the graph itself, as graph_file.h writes it, among the metadata, with the ranges.
 /// Throws: ArgumentError for what such files cannot hold, as weights that are packed, and for ranges of what is no

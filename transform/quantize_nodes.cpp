@@ -67,7 +67,7 @@ std::map<Value, IntegerForm> forms_of(const TransformedGraph& given, const Quant
   }
   if (num_missing > kMostNamed) missing += text_of(" and ", num_missing - kMostNamed, " more");
   SF_CHECK(num_missing == 0, ArgumentError, "quantize_nodes: the graph has no ranges of ", missing,
-           hint("calibrate(graph, dataset) finds them on examples, after fold_batch_norms and fuse"));
+           hint("calibrate(graph, dataset) finds them on examples, after fold_constants, fold_batch_norms and fuse"));
   return forms;
 }
 
@@ -175,10 +175,15 @@ class NodeQuantizer {
                                  constant(std::make_shared<const HostTensor>(std::move(summands)), "/bias")};
     QuantizedProductOptions options{.result = {.dtype = form.dtype, .relu = part.has_relu}};
     if (part.residual.valid()) {
-      const auto found = integers_.find(part.residual);
-      const bool has_integers = found != integers_.end();
-      inputs.push_back(has_integers ? found->second.value : copy.mapped(part.residual));
-      const double scale = has_integers ? static_cast<double>(found->second.form.scale) : 1.0;
+      // As the plan has it, whoever else reads integers of it, and when.
+      double scale = 1;
+      if (plan_.part_of_last(part.residual.node()) != nullptr) {
+        const Integers residual = integers_of(part.residual, copy);
+        inputs.push_back(residual.value);
+        scale = static_cast<double>(residual.form.scale);
+      } else {
+        inputs.push_back(copy.mapped(part.residual));
+      }
       options.residual_factor = finite_float(scale / of_result);
     }
     if (is_op(node, "matmul")) return copy.add(last, "quantized_matmul", std::move(inputs), options, name).output();

@@ -16,8 +16,8 @@ Transform fold_constants_transform();
 
 namespace {
 
-/// The range that a fake_quantize rounds to, where that is one for all channels and constant.
-std::optional<ValueRange> range_of(const Node& node) {
+/// The ends of what a fake_quantize rounds to, where these are the same for all channels and constant.
+std::optional<ValueRange> ends_of(const Node& node) {
   const auto end = [&](std::size_t input) {
     const HostTensor* content = constant_content(node.inputs()[input]);
     return content != nullptr && content->num_elements() == 1 ? std::optional<float>(content->values<float>()[0])
@@ -36,12 +36,14 @@ InferenceGraph taken(const TransformedGraph& given) {
   std::map<Value, ValueRange> ranges;  // of the copy
   copy.copy_all([&](const Node& node, GraphCopy& made) {
     if (!is_op(node, "fake_quantize")) return false;
-    const std::optional<ValueRange> range = range_of(node);
+    const std::optional<ValueRange> range = ends_of(node);
     const Value rounded = given.graph.node(node.id()).output(), x = node.inputs()[0];
     const bool is_output = std::find(given.outputs.begin(), given.outputs.end(), rounded) != given.outputs.end();
     if (!range || is_output || node.branch() != x.node().branch() || !node.control_inputs().empty()) return false;
     const Value stands = made.mapped(x);
     made.map(rounded, stands);
+    // Where training has met nothing but zeros there is no scale to take: examples have to tell.
+    if (range->minimum == 0 && range->maximum == 0) return true;
     const auto known = ranges.find(stands);
     if (known == ranges.end()) {
       ranges.emplace(stands, *range);

@@ -2,9 +2,11 @@
 
     python3 bench/peers/compare_inference.py --program build/bench/bench_inference --python VENV/bin/python --model resnet50
 
-Each round times ours, which take turns within bench_inference, and then each way of PyTorch's (--peer, see
-torch_inference.py), a process each that has compiled and warmed up before the first round. A ratio is that of medians
-in the same round. f32 is compared with f32, 8 bits with 8 bits. VENV has torch, and torchao for pt2e.
+Each round times ours, in f32 and then with 8 bits, and then each way of PyTorch's (--peer, see torch_inference.py), a
+process each: none has another's weights in its caches. PyTorch's have compiled and warmed up before the first round,
+which takes minutes; what they compile lies in TORCHINDUCTOR_CACHE_DIR for the next call. With --wait the rounds begin
+when a line comes on standard input: as soon as the machine is quiet, say. A ratio is that of medians in the same round.
+f32 is compared with f32, 8 bits with 8 bits. VENV has torch, and torchao for pt2e.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 
 from rounds import add_round_arguments, environment_of, quartiles
 from worker import Worker
@@ -31,18 +34,19 @@ def parse_arguments():
     parser.add_argument("--peer", action="append", choices=sum(PEERS.values(), ()), help="may be repeated; all if absent")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=12, help="of each in a round, of which the median counts")
+    parser.add_argument("--wait", action="store_true", help="for a line on standard input, when all have warmed up")
     add_round_arguments(parser)
     return parser.parse_args()
 
 
-def measure_ours(arguments, kinds):
-    """Median milliseconds in f32 and with 8 bits, of those kinds that are asked for."""
-    transforms = [{"f32": F32, "8 bits": EIGHT_BITS}[kind] for kind in kinds]
+def measure_ours(arguments, kind):
+    """Median milliseconds in f32 or with 8 bits."""
     lines = subprocess.run([arguments.program, "--model", arguments.model, "--batch", str(arguments.batch), "--runs",
-                            str(arguments.runs), "--threads", str(arguments.threads), "--transforms", *transforms],
+                            str(arguments.runs), "--threads", str(arguments.threads), "--transforms",
+                            {"f32": F32, "8 bits": EIGHT_BITS}[kind]],
                            check=True, stdout=subprocess.PIPE, text=True,
                            env={**os.environ, **environment_of(arguments)}).stdout.splitlines()
-    return {kind: float(line.split()[0]) for kind, line in zip(kinds, lines[-len(kinds):])}
+    return float(lines[-1].split()[0])
 
 
 def start_peer(arguments, way):
@@ -57,9 +61,12 @@ def main():
     kinds = [kind for kind, each in ways.items() if each]
     peers = {way: start_peer(arguments, way) for kind in kinds for way in ways[kind]}
     ours, theirs = {kind: [] for kind in kinds}, {way: [] for way in peers}
+    if arguments.wait:
+        print("ready", flush=True)
+        sys.stdin.readline()
     for _ in range(arguments.rounds):
-        for kind, median in measure_ours(arguments, kinds).items():
-            ours[kind].append(median)
+        for kind in kinds:
+            ours[kind].append(measure_ours(arguments, kind))
         for way, peer in peers.items():
             theirs[way].append(statistics.median(peer.ask(str(arguments.runs))))
 

@@ -9,8 +9,9 @@ namespace SF_API sectionflow {
 
 // Numbers as integers of 8 bits, for inference; docs/inference.md tells how whole graphs come to them. An integer q
 // stands for scale * (q - zero_point). Wherever a number becomes an integer, it is rounded to the nearest, halves to
-// the even one, and then cut to what the dtype holds; NaN becomes the lowest. All of it has the same bits on every
-// instruction set and for every number of threads. None of these has a gradient.
+// the even one; `quantize` adds the zero point to that, so that by an odd one halves come to odd integers. What the
+// dtype does not hold becomes the least or the largest that it holds; NaN becomes the least. All of it has the same
+// bits on every instruction set and for every number of threads. None of these has a gradient.
 
 /// How integers stand for numbers.
 struct QuantizeOptions {
@@ -20,8 +21,8 @@ struct QuantizeOptions {
   std::int64_t axis = -1;
 };
 
-/// q = x / scale + zero_point. Shapes: x of any, f32; scale [] or [C], f32, above 0; q like x, i8 or u8.
-/// Throws: ShapeError, ArgumentError.
+/// q = x / scale, which is rounded to f32, as an integer, + zero_point. Shapes: x of any, f32; scale [] or [C], f32,
+/// above 0; q like x, i8 or u8. Throws: ShapeError, ArgumentError.
 Value quantize(Value x, Value scale, const QuantizeOptions& options = {}, Where where = Where::here());
 /// x = scale * (q - zero_point), f32. Shapes and errors as of quantize.
 Value dequantize(Value q, Value scale, const QuantizeOptions& options = {}, Where where = Where::here());

@@ -62,18 +62,17 @@ ConvolutionProblem convolution_problem(const KernelRequest& request, const Shape
 ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
                                        const Shape& w) {
   const Dtype dtype = request.outputs[0].dtype;
-  return convolution_problem(request, options, x, w, {dtype, dtype, dtype});
+  return convolution_problem(convolution_geometry(x, w, options, request.node.label()), {dtype, dtype, dtype});
 }
 
-ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
-                                       const Shape& w, const ConvolutionDtypes& dtypes) {
+ConvolutionProblem convolution_problem(const ConvolutionGeometry& geometry, const ConvolutionDtypes& dtypes) {
   ConvolutionProblem problem;
-  ConvolutionGeometry& g = problem.geometry;
-  g = convolution_geometry(x, w, options, request.node.label());
+  problem.geometry = geometry;
+  const ConvolutionGeometry& g = problem.geometry;
   const bool channels_last = g.format == DataFormat::nhwc;
   problem.type = onednn_type(dtypes.w);
   const memory::data_type type_of_x = onednn_type(dtypes.x), type_of_y = onednn_type(dtypes.y);
-  problem.our_x = image_layout(x, channels_last, type_of_x);
+  problem.our_x = image_layout(g.x_shape(), channels_last, type_of_x);
   problem.our_y = image_layout(g.y_shape(), channels_last, type_of_y);
   ConvolutionGeometry last = g;
   last.format = DataFormat::nhwc;

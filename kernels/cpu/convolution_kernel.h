@@ -50,8 +50,7 @@ ConvolutionProblem convolution_problem(const KernelRequest& request, const Convo
 struct ConvolutionDtypes {
   Dtype x, w, y;
 };
-ConvolutionProblem convolution_problem(const KernelRequest& request, const ConvolutionOptions& options, const Shape& x,
-                                       const Shape& w, const ConvolutionDtypes& dtypes);
+ConvolutionProblem convolution_problem(const ConvolutionGeometry& geometry, const ConvolutionDtypes& dtypes);
 /// The problem in oneDNN's words. The weights lie as it likes them best, since plain ones fall back to gemm.
 OneDnnConvolution onednn_words(const ConvolutionProblem& problem);
 /// The forward implementation for these words. oneDNN offers brgemm first, but with few channels its direct kernel is

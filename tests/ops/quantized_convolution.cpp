@@ -95,6 +95,8 @@ std::vector<OpCase> quantized_cases() {
       // Pixels that windows pass over, and that lie behind the last one.
       {"passed_over", {2, 10, 9, 320}, {1, 2, 320, 17}, {.stride = {2, 3}}},
       {"left_over", {1, 12, 8, 640}, {7, 7, 640, 5}, {.stride = {3, 3}, .padding = Padding::valid}},
+      // More sums than a thread adds up at once: rows at the upper end, between, and at the lower end.
+      {"many_rows", {1, 112, 80, 3}, {3, 1, 3, 256}, {.stride = {2, 2}}},
       {"empty_batch", {0, 8, 8, 3}, {3, 3, 3, 4}},
       {"no_channels", {2, 3, 3, 0}, {1, 1, 0, 4}}};
   std::vector<OpCase> all;

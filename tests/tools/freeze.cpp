@@ -30,7 +30,19 @@ TEST_F(Freeze, MakesAModelThatPredicts) {
   EXPECT_EQ(small.status, 0) << small.text;
   EXPECT_THAT(small.text, HasSubstr("operations compute with 8 bits"));
   EXPECT_LT(std::filesystem::file_size(path("small")), std::filesystem::file_size(path("model")) / 2);
+  const auto inference = json_of_tool("inspect " + path("small")).at("inference");
+  EXPECT_GE(inference.at("eight_bits").get<int>(), 3);
   EXPECT_EQ(json_of_tool("predict " + path("small") + " " + path("grey.png")).at("images").size(), 1U);
+}
+
+TEST_F(Freeze, HasNoSlotsOfTrainingInItsBudget) {
+  // 12.5 MiB of weights, of which 12.2 come in one; Adam's slots are twice as much again.
+  const std::string variables = path("run/step-1/variables.safetensors");
+  json_of_tool("freeze " + variables + " " + path("model") + " --model mnist_cnn --threads 1 --device-memory 26MiB");
+  const auto json = json_of_tool("inspect " + path("model")).at("inference");
+  EXPECT_EQ(json.at("fed").size(), 1U);
+  EXPECT_EQ(json.at("gives").at(0).at("type"), "f32[?,10]");
+  EXPECT_EQ(json.at("eight_bits"), 0);
 }
 
 TEST_F(Freeze, RefusesWhatItCannotMake) {
@@ -44,6 +56,14 @@ TEST_F(Freeze, RefusesWhatItCannotMake) {
   expect_refused("freeze " + path("run") + " " + path("model") + " --calibration entropy", HasSubstr("--quantize"));
   expect_refused("freeze " + path("run") + " " + path("model") + " --transforms quantize_nodes",
                  HasSubstr("leave quantize_nodes to --quantize DATA"));
+  // Before the checkpoint is looked at.
+  expect_refused("freeze " + path("nowhere") + " " + path("model") + " --transforms fold_constant",
+                 HasSubstr("'fold_constants'"));
+  expect_refused("freeze " + path("nowhere") + " " + path("no/model"), HasSubstr("MODEL: there is no folder"));
+  expect_refused("freeze " + path("run") + " " + path("model") + " --model mnist_resnet",
+                 HasSubstr("--model is mnist_resnet, and CHECKPOINT"));
+  expect_refused("freeze " + variables + " " + path("model") + " --model mnist_resnet",
+                 HasSubstr("mnist_resnet, as --model"));
   expect_refused("freeze " + path("nowhere") + " " + path("model"), HasSubstr("CHECKPOINT: there is no"));
   EXPECT_FALSE(std::filesystem::exists(path("model")));
 }

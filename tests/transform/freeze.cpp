@@ -64,6 +64,25 @@ TEST(Freeze, KeepsLargeConstantsInTheirPlacesFromRunToRun) {
   EXPECT_EQ(session.executions(frozen["small"].node()), 2);
 }
 
+TEST(Freeze, NeedsLittleMoreMemoryThanAnyPlanDoes) {
+  Graph graph;
+  const Value images = placeholder(graph, "images", {kDynamic, 32, 32, 3});
+  const auto layer = [](Value x) { return batch_norm(conv2d(x, {.features = 16})); };
+  Value y = relu(layer(images));
+  for (int block = 0; block < 4; ++block) y = relu(layer(relu(layer(y))) + y);
+  const Value logits = dense(global_average_pool2d(y), {.features = 10});
+  Session session(graph);
+  session.initialize();
+  const InferenceGraph frozen = freeze(session, {logits});
+  for (const char* transforms : {"", "fold_constants fold_batch_norms fuse"}) {
+    const InferenceGraph made = transform_graph(frozen, transforms);
+    Session inference(*made.graph);
+    const ProgramReport plan = inference.plan(made.outputs, {{made["images"], Shape{8, 32, 32, 3}}});
+    EXPECT_GT(plan.lower_bound_bytes, std::size_t{8} * 32 * 32 * 16 * 4);
+    EXPECT_LE(static_cast<double>(plan.planned_peak_bytes), 1.05 * static_cast<double>(plan.lower_bound_bytes));
+  }
+}
+
 TEST(Freeze, RunsWithItsConstantsOnTheHost) {
   Products products;
   HostTensor x(Dtype::f32, {2, 32});

@@ -205,6 +205,21 @@ TEST(QuantizeNodes, GivesNumbersAndIntegersWhereBothAreRead) {
   EXPECT_LE(relative_difference(run_of(made, "x", images), run_of(frozen, "x", images)), 0.02);
 }
 
+TEST(QuantizeNodes, ReadsAResidualAsNumbersWhereNothingOfItsOwnMakesIntegers) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {2, 4, 4, 8}), w = constant(graph, random_tensor({1, 1, 8, 8}, 1, -1, 1));
+  const Value y = conv2d(relu(conv2d(x, w)), w) + x;
+  InferenceGraph fused = transform_graph(graph, {conv2d(y, w) + y}, "fuse");
+  fused.ranges = ranges_over(fused, "x", random_tensor({2, 4, 4, 8}, 8, -1, 1));
+  const InferenceGraph made = transform_graph(fused, "quantize_nodes");
+  const Node& last = made.outputs[0].node();
+  ASSERT_EQ(last.inputs().size(), 5U);
+  EXPECT_EQ(last.inputs()[4].dtype(), Dtype::i8);  // that of a product
+  // x becomes integers for the first convolution, however that may be: what is added is x itself.
+  ASSERT_EQ(last.inputs()[0].node().inputs().size(), 5U);
+  EXPECT_EQ(last.inputs()[0].node().inputs()[4].dtype(), Dtype::f32);
+}
+
 TEST(QuantizeNodes, EndsIntegersWhereAClipDoes) {
   Graph graph;
   const Value x = placeholder(graph, "x", {kDynamic, 6, 6, 3});

@@ -241,6 +241,21 @@ TEST(TakeRanges, HandsThoseOfTrainingToIntegers) {
   EXPECT_LT(testing_support::relative_difference(answer(integers), answer(rounded)), 1e-5);
 }
 
+TEST(TakeRanges, LeavesARangeOfZerosToExamples) {
+  Graph graph;
+  const Value x = placeholder(graph, "x", {kDynamic, 8}), zero = constant(graph, 0.0F);
+  HostTensor w(Dtype::f32, {8, 2});
+  for (std::size_t i = 0; i < 16; ++i) w.values<float>()[i] = 0.1F;
+  const Value y = matmul(fake_quantize(x, zero, zero), constant(graph, std::move(w)));
+  InferenceGraph taken = transform_graph(graph, {y}, "take_ranges");
+  EXPECT_EQ(testing_support::count_of(*taken.graph, "fake_quantize"), 0);
+  EXPECT_TRUE(taken.ranges.empty());
+  EXPECT_THAT(whole_error_text<ArgumentError>([&] { (void)transform_graph(taken, "quantize_nodes"); }),
+              HasSubstr("no ranges of 'x'"));
+  taken.ranges = calibrate(taken, batches_of("x", {std::vector<float>(8, 0.25F)}));
+  EXPECT_EQ(taken.ranges.of("x"), (ValueRange{0.25F, 0.25F}));
+}
+
 TEST(Magnitudes, CutWhereTheDistributionSuffersLeast) {
   Magnitudes even(1);
   for (int i = 1; i <= 100000; ++i) even.add(static_cast<float>(i) / 100000);
