@@ -28,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 /// A block long enough that caches and the cost of a call do not matter, as far as there is room.
 constexpr std::size_t kLinkBlock = 32_MiB, kDiskBlock = 16_MiB;
+/// As many of a link that no more lies in caches than of what a cycle copies.
+constexpr std::size_t kLinkBlocks = 4;
 
 template <class Work>
 double seconds_of(const Work& work) {
@@ -41,10 +43,11 @@ double median(std::vector<double> samples) {
   return samples[samples.size() / 2];
 }
 
-/// Bytes a second of what moves `bytes`; no faster than `most`, which a clock without ticks would give.
+/// Bytes a second of what moves `bytes`; no faster than a clock without ticks would give. The first `untimed` touch the
+/// pages.
 template <class Work>
-double rate_of(std::size_t bytes, int repeats, const Work& work) {
-  work();  // touches the pages
+double rate_of(std::size_t bytes, int repeats, const Work& work, std::size_t untimed = 1) {
+  for (std::size_t i = 0; i < untimed; ++i) work();
   std::vector<double> samples;
   for (int i = 0; i < repeats; ++i) samples.push_back(seconds_of(work));
   constexpr double kShortest = 1e-7;
@@ -187,7 +190,7 @@ void measure_drag(KernelRounds& kernels, int repeats, Profile& profile) {
   };
   const double once = seconds_of_rounds(1);
   const int rounds = once > 0 ? static_cast<int>(std::clamp(kLongEnough / once, 1.0, 1.0 * kMostRounds)) : 1;
-  std::vector<std::byte> host(kLinkBlock);
+  std::vector<std::byte> host(kLinkBlocks * kLinkBlock);
   std::vector<double> samples;
   for (int i = 0; i < repeats; ++i) {
     const double quiet = seconds_of_rounds(rounds);
@@ -210,17 +213,25 @@ void measure_links(const Engine& engine, const Engine::Workbench& bench, int rep
         rate_of(bytes, repeats, [&] { fill_device_bytes(bench.device, bench.region.data(), bytes, 0); });
     return;
   }
-  std::vector<std::byte> host(bytes);
-  std::byte* device = bench.region.data();
+  CopyBlocks blocks(bench.region, kLinkBlock, kLinkBlocks);
+  const auto rate_between = [&](const auto& copy) {
+    const auto copy_next = [&] {
+      const CopyBlocks::Pair pair = blocks.next();
+      copy(pair.device, pair.host);
+    };
+    return rate_of(bytes, repeats, copy_next, blocks.count());
+  };
   Device& machine = bench.device;
-  profile.memory_bandwidth = rate_of(bytes, repeats, [&] { machine.copy_from_host(device, host.data(), bytes); });
-  profile.link_in = profile.memory_bandwidth;
-  profile.link_out = rate_of(bytes, repeats, [&] { machine.copy_to_host(host.data(), device, bytes); });
+  profile.link_in =
+      rate_between([&](std::byte* device, std::byte* host) { machine.copy_from_host(device, host, bytes); });
+  profile.memory_bandwidth = profile.link_in;
+  profile.link_out =
+      rate_between([&](std::byte* device, std::byte* host) { machine.copy_to_host(host, device, bytes); });
   if (!engine.options().copy_threads) return;
   const auto measure = [&] {
     leave_core_of_team();
-    profile.link_in = rate_of(bytes, repeats, [&] { std::memcpy(device, host.data(), bytes); });
-    profile.link_out = rate_of(bytes, repeats, [&] { std::memcpy(host.data(), device, bytes); });
+    profile.link_in = rate_between([&](std::byte* device, std::byte* host) { std::memcpy(device, host, bytes); });
+    profile.link_out = rate_between([&](std::byte* device, std::byte* host) { std::memcpy(host, device, bytes); });
   };
   with_held_signals([&] { return std::thread(measure); }).join();
 }

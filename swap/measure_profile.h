@@ -13,7 +13,7 @@ namespace SF_API sectionflow {
 /// targets, the median of `repeats` launches; the links by whoever carries the session's copies, without their
 /// throttle; the disk where the session has one. Works on scratch bytes of the planned region and on small numbers: no
 /// variable and no counter changes. On a GPU a kernel's time is that between two marks of its compute queue. Copies go
-/// to and from up to 32 MiB of host memory beside the session's. Kernels for whose operands there is no room keep the
+/// to and from up to 128 MiB of host memory beside the session's. Kernels for whose operands there is no room keep the
 /// estimate. Throws: ArgumentError before initialize(), while a forward half is pending, and for a program that uses
 /// variables made after initialize(); DeviceError of the disk.
 Profile measure_profile(Session& session, const std::vector<Value>& fetches, const FeedTypes& feeds,

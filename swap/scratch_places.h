@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <span>
@@ -10,6 +11,35 @@
 #include "schedule/program.h"
 
 namespace sectionflow {
+
+/// Blocks of the region, and as many of host memory, for copies that are timed: each copy takes the next pair, round
+/// and round. A pair alone would come to lie in caches, which what a cycle copies is too much for.
+class CopyBlocks {
+ public:
+  /// Blocks of `block_bytes`, or of all of the region where that is less; at most `most`, as far as there is room.
+  CopyBlocks(std::span<std::byte> region, std::size_t block_bytes, std::size_t most)
+      : region_(region),
+        bytes_(std::min(block_bytes, region.size())),
+        count_(bytes_ == 0 ? 0 : std::min(most, region.size() / bytes_)),
+        host_(count_ * bytes_) {}
+
+  std::size_t count() const { return count_; }
+  std::size_t bytes() const { return bytes_; }
+
+  struct Pair {
+    std::byte *device, *host;
+  };
+  /// Only where there are blocks.
+  Pair next() {
+    const std::size_t offset = bytes_ * (turn_++ % count_);
+    return {region_.data() + offset, host_.data() + offset};
+  }
+
+ private:
+  std::span<std::byte> region_;
+  std::size_t bytes_, count_, turn_ = 0;
+  std::vector<std::byte> host_;
+};
 
 /// Pointers for one launch, on scratch bytes.
 struct PlacedOperands {

@@ -14,6 +14,7 @@
 #include "fit/parts_fitter.h"
 #include "graph/ops/arithmetic.h"
 #include "runtime/engine.h"
+#include "tests/fit/zoo_case.h"
 #include "tests/sections/image_nets.h"
 #include "tests/support/dice.h"
 
@@ -179,6 +180,25 @@ void expect_monotone_subjects(std::uint64_t first, std::uint64_t last, int count
 TEST(MonotoneFits, UnderFiftyBudgetsOfAllTiersByAnyEffort) {
   expect_monotone_subjects(1, 1, 50);
 }
+
+/// Who carries the copies, the link, the effort and what lives on the host are of the network's own dice.
+Subject zoo_subject(const std::string& name) {
+  const std::vector<std::string> names = zoo_names();
+  Subject subject = random_subject(1000 + static_cast<std::uint64_t>(std::ranges::find(names, name) - names.begin()));
+  subject.net = small_case(name);
+  subject.name.insert(0, name + " as ");
+  return subject;
+}
+
+class ManyMonotoneZooFits : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ManyMonotoneZooFits, UnderFiftyBudgetsOfAllTiers) {
+  expect_monotone(zoo_subject(GetParam()), 1, 50);
+}
+
+// Those that take half a minute of a core each; larger ones take many.
+INSTANTIATE_TEST_SUITE_P(Zoo, ManyMonotoneZooFits, ::testing::Values("mnist_cnn", "gpt"),
+                         [](const auto& info) { return info.param; });
 
 /// Where little host memory is given the low effort asks what it finds in all of it.
 TEST(MonotoneFits, ThatAreStoppedAmongOtherBudgetsLeaveThoseThatWereAsked) {

@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "compare/compare_strategies.h"
-#include "examples/models/zoo.h"
 #include "fit/fit_budget.h"
 #include "tests/fit/fit_case.h"
 #include "tests/fit/plan_case.h"
+#include "tests/fit/zoo_case.h"
 #include "tests/support/dice.h"
 #include "tests/support/training_spec.h"
 
@@ -82,21 +81,6 @@ TEST(ManyRandomFits, ChangeNoBit) {
 
 class ManyZooFits : public ::testing::TestWithParam<std::string> {};
 
-ZooModel small_model(const std::string& name) {
-  ZooOptions options{.optimizer = Adam{.learning_rate = 1e-4F}};
-  if (name == "gpt" || name == "llama" || name == "bert_base") {
-    options.layers = 2, options.width = 32, options.heads = 2, options.sequence = 16, options.vocabulary = 64;
-  } else if (name.ends_with("_lm")) {
-    options.layers = 2, options.width = 32, options.sequence = 16, options.vocabulary = 64;
-  } else if (name == "vit_small") {
-    options.image = 32, options.layers = 2, options.width = 32, options.heads = 2;
-  } else if (!name.starts_with("mnist")) {
-    options.image = name == "unet3d" ? 16 : name == "inception_v3" ? 75 : 32;
-    options.width = 8;
-  }
-  return zoo_model(name, options);
-}
-
 /// What a hundred steps of the model in turn with the whole graph come to, of which the way gets a share of the memory.
 StrategyResult fitted_beside_whole(const ZooModel& model, const PlanWay& way, std::size_t device_memory) {
   Strategy whole{.name = "whole", .whole_graph = true, .build = model.build}, fitted = whole;
@@ -109,11 +93,7 @@ StrategyResult fitted_beside_whole(const ZooModel& model, const PlanWay& way, st
 
 TEST_P(ManyZooFits, ChangeNoBitInAHundredStepsUnderFiveBudgets) {
   const ZooModel model = small_model(GetParam());
-  const TrainingCase net{GetParam(), [&](Graph& graph, GraphSectionManager& manager) {
-                           const TrainableModel built = model.build(graph, manager);
-                           const auto batch = std::make_shared<Batch>(model.batch({.batch = 2, .seed = 1, .step = 0}));
-                           return TrainingNet{built.loss, [=](auto, FeedStore&) { return built.feeds(*batch); }};
-                         }};
+  const TrainingCase net = small_case(GetParam());
   for (std::size_t i = 0; i < 5; ++i) {
     const PlanWay& way = plan_ways()[i % plan_ways().size()];
     SCOPED_TRACE(text_of(way.name, ", budget ", i, " of 5"));

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compare/contender.h"
 #include "graph/ops/arithmetic.h"
@@ -15,6 +16,7 @@
 #include "graph/ops/reduce.h"
 #include "graph/ops/unary.h"
 #include "swap/measure_profile.h"
+#include "swap/scratch_places.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_model.h"
@@ -113,6 +115,21 @@ TEST(MeasuredKernels, AreAllKnownInLessMemoryThanTheStepTakesAndSoIsTheDragOfCop
   }
   options.copy_threads = false;
   EXPECT_EQ(MeasuredModel(options).measure(64).copy_drag, 0);
+}
+
+TEST(CopyBlocks, GoRoundAsManyAsTheRegionHasRoomFor) {
+  std::vector<std::byte> region(100);
+  CopyBlocks blocks(region, 30, 4);
+  EXPECT_EQ(blocks.count(), 3U);
+  const std::byte* const host = blocks.next().host;
+  for (const std::size_t offset : {30, 60, 0, 30}) {
+    const CopyBlocks::Pair pair = blocks.next();
+    EXPECT_EQ(pair.device, region.data() + offset);
+    EXPECT_EQ(pair.host, host + offset);
+  }
+  EXPECT_EQ(CopyBlocks(region, 10, 4).count(), 4U);
+  EXPECT_EQ(CopyBlocks(region, 200, 4).bytes(), 100U);
+  EXPECT_EQ(CopyBlocks({}, 30, 4).count(), 0U);
 }
 
 TEST(MeasuredKernels, OfAGpuDrawRandomNumbers) {
