@@ -234,6 +234,21 @@ class GraphReader {
       if (gives_variable(graph_.node(id))) note_shard(graph_.node(id));
       if (refreshes_copy(graph_.node(id))) note_master(graph_.node(id));
     }
+    for (NodeId id = 0; id < graph_.num_nodes(); ++id) check_shard_operation(graph_.node(id));
+  }
+
+  /// What assigns or sums a shard is given the place of one, with the holders that the operation tells.
+  static void check_shard_operation(const Node& node) {
+    const auto* const holders = std::any_cast<ShardHolders>(&node.any_options());
+    if (holders == nullptr || refreshes_copy(node)) return;
+    const Value place = node.inputs()[0], whole = node.inputs()[1];
+    const bool is_place = is_variable(place) && ranks_of_shard(place) > 0 && holders_of_shard(place) == *holders &&
+                          whole_type(place).shape.num_elements() == whole.shape().num_elements();
+    if (is_place) return;
+    refuse_at(text_of("nodes[", node.id(), "].inputs"),
+              text_of(node.label(), " has '", place.name(), "' ", place.type().text(), " as a shard of '", whole.name(),
+                      "' ", whole.type().text(), "; wanted a variable that is a shard of as much, held by ",
+                      text_of_holders(*holders)));
   }
 
   void note_shard(Node& gathered) const {

@@ -136,6 +136,7 @@ int run_freeze(const FreezeArguments& arguments) {
   const fs::path folder = fs::path(arguments.model).parent_path();
   SF_CHECK(folder.empty() || fs::is_directory(folder), DataError, "MODEL: there is no folder '", folder.string(), "'",
            hint("make it first"));
+  SF_CHECK(!fs::is_directory(arguments.model), DataError, "MODEL: '", arguments.model, "' is a folder; wanted a file");
   check_apart({{"CHECKPOINT", arguments.checkpoint, Extent::everything}},
               {{"MODEL", arguments.model}, {"--json", arguments.json}});
   const InferenceGraph frozen = made(arguments);

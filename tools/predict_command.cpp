@@ -119,12 +119,22 @@ std::vector<ClassShare> classes_in(const HostTensor& found, Value logits, const 
   }
 }
 
+/// A file may leave classes without a name; one with more classes is another data set's.
+void check_names(const ClassNames& names, const std::string& path, Value logits) {
+  const std::int64_t classes = logits.shape()[1];
+  std::int64_t last = -1;
+  for (const auto& [label, name] : names) last = name.empty() ? last : label;
+  SF_CHECK(last < classes, DataError, "--labels: '", path, "' names class ", last, ", and the model has ", classes,
+           " classes, from 0; wanted the names of the data set that it was trained on");
+}
+
 int run_predict(const PredictArguments& arguments) {
   check_json(arguments.json);
   check_apart(places_read(arguments), {{"--json", arguments.json}});
   const InferenceGraph model = load_inference_graph(arguments.model);
   const Value pictures = pictures_of(model), logits = logits_of(model);
   const ClassNames names = names_in(arguments.labels);
+  check_names(names, arguments.labels, logits);
   Session session(*model.graph,
                   {.device_memory = arguments.device_memory.empty() ? 0 : parse_bytes(arguments.device_memory),
                    .threads = arguments.threads});

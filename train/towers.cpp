@@ -7,6 +7,7 @@
 
 #include "base/one_at_a_time.h"
 #include "graph/graph_file.h"
+#include "graph/nodes/shards.h"
 #include "graph/variable_shards.h"
 #include "runtime/engine.h"
 #include "runtime/placement.h"
@@ -203,7 +204,12 @@ HostTensor Towers::Core::read(const std::string& name, Where where) {
   const auto value_on = [&](const Tower& tower) {
     return tower.session().read(tower.graph().find(name).output(), where);
   };
-  if (!has_shards(first().session())) return value_on(first());
+  const auto is_in_shards = [&] {
+    Node& known = first().graph().find(name);
+    return known.op().is_variable() && ranks_of_shard(known.output()) > 0;
+  };
+  // A master copy is in shards, of which the variables of the session tell nothing.
+  if (!has_shards(first().session()) && !is_in_shards()) return value_on(first());
   // What one alone would refuse, before the others wait for it.
   check_each([&](const Tower& tower) { (void)known_variable(tower, name, "read"); });
   std::vector<HostTensor> values(towers.size());

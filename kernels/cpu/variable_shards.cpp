@@ -32,6 +32,14 @@ Communicator& communicator_of(const KernelArguments& arguments, const ShardHolde
   return communicator_of(arguments, static_cast<int>(holders.ranks));
 }
 
+/// What of a shard this rank has room for is what its holders say. Throws: ArgumentError (SF-E036): a file may tell of
+/// other holders than those of the shard that an operation is given.
+void check_held(std::int64_t elements, const ShardLayout& layout, std::int64_t rank) {
+  SF_CHECK_CODE(elements == layout.size_on(rank), ArgumentError, ErrorCode::ranks, "rank ", rank, " has ", elements,
+                " elements of a shard of ", layout.elements, " that ", text_of_holders(layout.holders),
+                " should hold; wanted ", layout.size_on(rank));
+}
+
 /// Behind what a rank has of a shard its place is 0.
 void clear_pads(float* shard, const ShardLayout& layout, std::int64_t rank) {
   std::fill(shard + layout.elements_of(rank), shard + layout.size_on(rank), 0.0F);
@@ -57,8 +65,10 @@ void join_shards(const float* shard, float* whole, const ShardLayout& layout, Co
 
 std::unique_ptr<Kernel> make_assign_shard(const KernelRequest& request) {
   const ShardLayout layout = layout_of(request.inputs[1], request.node.options<ShardHolders>());
+  const std::int64_t room = request.inputs[0].shape.num_elements();
   return function_kernel([=](const KernelArguments& arguments) {
     const std::int64_t rank = communicator_of(arguments, layout.holders).rank(), count = layout.elements_of(rank);
+    check_held(room, layout, rank);
     auto* shard = static_cast<float*>(arguments.updated[0]);
     if (count > 0) {
       copy_bytes(shard, input<float>(arguments, 1) + layout.begin_of(rank),
@@ -70,17 +80,22 @@ std::unique_ptr<Kernel> make_assign_shard(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_gathered_variable(const KernelRequest& request) {
   const ShardLayout layout = layout_of(request.outputs[0], request.node.options<GatheredVariableOptions>());
+  const std::int64_t room = request.inputs[0].shape.num_elements();
   return function_kernel([=](const KernelArguments& arguments) {
-    join_shards(input<float>(arguments, 0), static_cast<float*>(arguments.outputs[0]), layout,
-                communicator_of(arguments, layout.holders));
+    Communicator& communicator = communicator_of(arguments, layout.holders);
+    check_held(room, layout, communicator.rank());
+    join_shards(input<float>(arguments, 0), static_cast<float*>(arguments.outputs[0]), layout, communicator);
   });
 }
 
 std::unique_ptr<Kernel> make_refreshed_copy(const KernelRequest& request) {
   const ShardLayout layout = layout_of(request.inputs[0], request.node.options<ShardHolders>());
+  const std::int64_t room = request.inputs[1].shape.num_elements();
   return function_kernel([=](const KernelArguments& arguments) {
+    Communicator& communicator = communicator_of(arguments, layout.holders);
+    check_held(room, layout, communicator.rank());
     join_shards(static_cast<const float*>(arguments.updated[1]), static_cast<float*>(arguments.updated[0]), layout,
-                communicator_of(arguments, layout.holders));
+                communicator);
   });
 }
 
@@ -89,8 +104,10 @@ std::unique_ptr<Kernel> make_refreshed_copy(const KernelRequest& request) {
 std::unique_ptr<Kernel> make_reduced_shard(const KernelRequest& request) {
   const ShardLayout layout = layout_of(request.inputs[1], request.node.options<ShardHolders>());
   const bool accumulates = request.inputs.size() > 2;
+  const std::int64_t sums = request.outputs[0].shape.num_elements(), ranks = layout.holders.ranks;
   const auto reduce = [=](const KernelArguments& arguments) {
     Communicator& communicator = communicator_of(arguments, layout.holders);
+    check_held(sums, layout, communicator.rank());
     const bool begins = !accumulates || *input<std::int64_t>(arguments, 2) == 0;
     const auto *x = input<float>(arguments, 1), *start = begins ? nullptr : input<float>(arguments, 0);
     auto* shard = static_cast<float*>(arguments.outputs[0]);
@@ -102,7 +119,6 @@ std::unique_ptr<Kernel> make_reduced_shard(const KernelRequest& request) {
     clear_pads(shard, layout, communicator.rank());
   };
   // Room for what others send is needed where the sum is.
-  const std::int64_t sums = request.outputs[0].shape.num_elements(), ranks = layout.holders.ranks;
   return function_kernel(reduce,
                          {.workspace_bytes = Communicator::reduce_workspace(sums * ranks, static_cast<int>(ranks))});
 }
@@ -138,6 +154,7 @@ class BlockSums {
 /// it where they do not, and nothing where one rank has it.
 struct NormPart {
   ShardLayout layout;
+  std::int64_t room = 0;  ///< elements that the program has of the shard
   bool has_sums() const { return layout.ends_blocks; }
   std::int64_t sums_of_shard() const { return layout.shard / kNormBlock; }
   bool has_gathered() const { return !has_sums() && !layout.holders.has_server; }
@@ -177,14 +194,15 @@ std::unique_ptr<Kernel> make_norm_of_shards(const KernelRequest& request) {
   const ShardHolders holders = options;
   std::vector<NormPart> parts;
   std::size_t workspace_bytes = 0;
-  for (const std::int64_t elements : options.elements) {
-    parts.push_back({ShardLayout(elements, holders)});
+  for (std::size_t i = 0; i < options.elements.size(); ++i) {
+    parts.push_back({ShardLayout(options.elements[i], holders), request.inputs[i].shape.num_elements()});
     workspace_bytes = std::max(workspace_bytes, parts.back().workspace_bytes());
   }
   return function_kernel(
       [=, parts = std::move(parts), blocks = BlockSums()](const KernelArguments& arguments) {
         Communicator& communicator = communicator_of(arguments, holders);
         const bool has_parts = !holders.has_server || communicator.rank() == holders.server;
+        for (const NormPart& part : parts) check_held(part.room, part.layout, communicator.rank());
         auto* const norm = static_cast<float*>(arguments.outputs[0]);
         double squares = 0;
         for (std::size_t i = 0; has_parts && i < parts.size(); ++i) {

@@ -77,7 +77,7 @@ TEST(GraphFileRefusals, ShardsAreOfTheVariableThatIsGatheredAndBeginAsIt) {
   EXPECT_THAT(refusal(replaced(text, gathered + "2", gathered + "3")).message(), HasSubstr("f32[20] from 3 ranks"));
   const std::string assigned = "\"assign_shard\",\"options\":{\"ranks\":";
   EXPECT_THAT(refusal(replaced(text, assigned + "2", assigned + "3")).message(),
-              HasSubstr("gets its initial value by"));
+              HasSubstr("wanted a variable that is a shard of as much, held by 3 ranks"));
 }
 
 struct Refusal {

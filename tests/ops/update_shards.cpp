@@ -17,6 +17,7 @@ namespace sectionflow::shards_tests {
 namespace {
 
 using ::testing::Each;
+using ::testing::HasSubstr;
 using testing::on_ranks;
 
 /// Values without a pattern, of all magnitudes.
@@ -80,6 +81,21 @@ TEST(NormOfShards, HasTheBitsOfTheNormOfTheWhole) {
     });
     EXPECT_THAT(thrown, Each("")) << text_of_holders(holders);
   }
+}
+
+/// As a file may tell it; nothing behind the shard is read.
+TEST(NormOfShards, OfLessThanItsHoldersHaveIsRefused) {
+  const ShardHolders holders{1, true, 0};
+  const auto thrown = on_ranks(1, [&](std::shared_ptr<Communicator> communicator) {
+    Graph graph;
+    const Value shard = shard_of_value("shard", constant(graph, wild({0, 4}, 1)), holders);
+    graph.add_to_collection(kRanks, constant(graph, HostTensor::scalar(std::int64_t{1})));
+    const Value norm = norm_of_shards({shard}, {1000}, holders);
+    Session session(graph, {.threads = 1, .communicator = communicator});
+    session.initialize();
+    (void)session.run(std::vector{norm}, {});
+  });
+  EXPECT_THAT(thrown, Each(HasSubstr("SF-E036")));
 }
 
 TEST(ShardVariable, IsReadByWhatIsGatheredAndLeavesTheGraphWithAChangeThatFails) {

@@ -60,6 +60,7 @@ TEST_F(Freeze, RefusesWhatItCannotMake) {
   expect_refused("freeze " + path("nowhere") + " " + path("model") + " --transforms fold_constant",
                  HasSubstr("'fold_constants'"));
   expect_refused("freeze " + path("nowhere") + " " + path("no/model"), HasSubstr("MODEL: there is no folder"));
+  expect_refused("freeze " + path("nowhere") + " " + path("run"), HasSubstr("is a folder; wanted a file"));
   expect_refused("freeze " + path("run") + " " + path("model") + " --model mnist_resnet",
                  HasSubstr("--model is mnist_resnet, and CHECKPOINT"));
   expect_refused("freeze " + variables + " " + path("model") + " --model mnist_resnet",

@@ -68,6 +68,14 @@ TEST_F(Predict, RefusesWhatIsNoModelOfPictures) {
   expect_refused("predict " + path("flat") + " " + path("0.png"), HasSubstr("wanted pictures f32[?,H,W,C]"));
 }
 
+TEST_F(Predict, RefusesNamesOfMoreClassesThanTheModelHas) {
+  folder.file("four", "red\ngreen\nblue\nsea\n");
+  expect_refused("predict " + model + " " + path("0.png") + " --labels " + path("four"),
+                 HasSubstr("names class 3, and the model has 3 classes"));
+  folder.file("three", "red\ngreen\nblue\n\n");
+  EXPECT_EQ(run_tool("predict " + model + " " + path("0.png") + " --labels " + path("three")).status, 0);
+}
+
 TEST_F(Predict, WritesOverNothingThatItReads) {
   folder.file("names", "red\n");
   const std::string call = "predict " + model + " " + path("0.png") + " --labels " + path("names") + " --json ";

@@ -335,6 +335,9 @@ TEST(Towers, OfAnyDistributionGiveTakeAndSaveWholeVariables) {
     towers.write("w", w);
     EXPECT_EQ(first_difference(towers.read("w"), w), "");
     EXPECT_THAT(error_of([&] { (void)towers.read("x"); }), HasSubstr("SF-E010"));
+    if (distribution == VariableDistribution::distributed_replicated) {
+      EXPECT_EQ(first_difference(towers.read("w/master"), w), "");
+    }
     (void)towers.train(rows(4));
     EXPECT_EQ(first_difference(towers.read("w"), whole.read("w")), "");
     towers.save(path);
