@@ -263,7 +263,9 @@ std::optional<OneDnnQuantizedConvolution::Parts> parts_of(const KernelRequest& r
       const auto problem = convolution_problem(band.geometry, dtypes);
       const WantedImplementation is_wanted = wanted_implementation(problem.geometry, dtypes.x);
       const auto description = describe_convolution(onednn, onednn_words(problem), is_wanted);
-      if (!is_wanted(description.impl_info_str())) return std::nullopt;
+      const std::string_view name = description.impl_info_str();
+      // Several calls at the same time are tried with vectors alone, not with tiles.
+      if (!is_wanted(name) || (lanes > 1 && name.find("amx") != std::string_view::npos)) return std::nullopt;
       if (kinds.empty()) weights = description.weights_desc();
       if (description.weights_desc() != weights) return std::nullopt;
       our_weights = problem.our_weights;
