@@ -242,6 +242,7 @@ class ListFitter::Fitting {
 
   /// Of a rung and those below it: a greater budget must not be slower.
   int quickest_up_to(int rung) {
+    if (!drafts_.copies_variables()) return rung;
     for (auto next = static_cast<int>(quickest_.size()); next <= rung; ++next) {
       const bool is_quicker =
           next == 0 || seconds_of(frontier_->rung(next)) <= seconds_of(frontier_->rung(quickest_.back()));

@@ -17,7 +17,7 @@ class Annealer {
       : options_(options),
         random_(options.seed),
         sequence_(problem, start.order, start.absences),
-        moves_(problem, options.order_fixed, sequence_, random_),
+        moves_(problem, options.order_fixed, options.budget, sequence_, random_),
         best_(start),
         cost_(start.cost),
         peak_(start.peak) {

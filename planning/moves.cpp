@@ -6,8 +6,8 @@
 
 namespace sectionflow::planning {
 
-Moves::Moves(const FlatProblem& problem, bool order_fixed, Sequence& sequence, SplitMix& random)
-    : problem_(problem), order_fixed_(order_fixed), sequence_(sequence), random_(random) {
+Moves::Moves(const FlatProblem& problem, bool order_fixed, std::int64_t budget, Sequence& sequence, SplitMix& random)
+    : problem_(problem), order_fixed_(order_fixed), budget_(budget), sequence_(sequence), random_(random) {
   for (int i = 0; i < problem.num_values(); ++i) {
     if (problem.at_end[pos(i)] != 0) at_end_.push_back(i);
   }
@@ -28,7 +28,7 @@ bool Moves::move_execution() {
   if (kind < 5) return repeat_before_reader();
   if (kind < 8) return take_repeat_away();
   if (kind < 14) return shift();
-  return take_repeat_away() && repeat_before_reader();
+  return exchange();
 }
 
 /// An empty slot between two neighbours that are taken; -1: there is none.
@@ -137,6 +137,36 @@ void Moves::take_away(int operation, int slot) {
     if (!sequence_.is_unread(writer, written) || !may_remove(writer, written)) continue;
     if (random_.below(8) > 0) take_away(writer, written);
   }
+}
+
+/// Keeps what is made again, and has others made again that are there where memory is short then.
+bool Moves::exchange() {
+  constexpr int kMostOthers = 3;
+  if (!take_repeat_away()) return false;
+  for (int i = 0; i < kMostOthers && sequence_.peak() > budget_; ++i) {
+    if (!relieve(sequence_.peak_slot())) return i > 0;
+  }
+  return true;
+}
+
+/// Has a value that is there in a slot, and is not used there, written anew before the next that reads it.
+bool Moves::relieve(int slot) {
+  constexpr int kTries = 12;
+  for (int i = 0; i < kTries; ++i) {
+    const int writer = random_taken(), operation = sequence_.operation_at(writer);
+    if (writer >= slot || problem_.is_copy(operation) || !may_repeat(operation)) continue;
+    const std::span<const int> outputs = problem_.outputs_of(operation);
+    if (outputs.empty()) continue;
+    const int value = outputs[pos(random_.below(static_cast<int>(outputs.size())))];
+    if (sequence_.lives_until(value, slot) <= slot) continue;
+    const int reader = sequence_.next_reader(value, slot);
+    if (reader >= sequence_.num_slots() - 1 || sequence_.used_before(value, reader) >= slot) continue;
+    const int target = empty_below(reader);
+    if (target <= slot) continue;
+    repeat_with_ancestors(operation, target);
+    return true;
+  }
+  return false;
 }
 
 /// The slots between which an execution may be, both excluded.

@@ -15,6 +15,12 @@ class PeakTree {
   /// Adds to first .. last, both included.
   void add(int first, int last, std::int64_t bytes);
   std::int64_t peak() const { return nodes_[1].top; }
+  /// The first place that has it.
+  int peak_at() const {
+    auto node = std::size_t{1};
+    while (node < nodes_.size() / 2) node = 2 * node + (nodes_[2 * node + 1].top > nodes_[2 * node].top ? 1 : 0);
+    return static_cast<int>(node - nodes_.size() / 2);
+  }
 
  private:
   struct Node {

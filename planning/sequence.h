@@ -54,6 +54,8 @@ class Sequence {
   double cost() const { return cost_; }
   /// Most bytes at any slot.
   std::int64_t peak();
+  /// The first slot with so many. REQUIRES: nothing has changed since `peak()`.
+  int peak_slot() const { return tree_.peak_at(); }
   /// Of what was there at the last `commit` or `undo`.
   std::int64_t peak() const { return tree_.peak(); }
 
