@@ -68,8 +68,8 @@ void MemoryProfile::sort_few_steps() {
     int before = 0;
 #pragma omp simd reduction(+ : before)
     for (int j = 0; j < kMost; ++j) {
-      const bool is_before = (slots[pos(j)] < slot) | ((slots[pos(j)] == slot) & (j < index));
-      before += is_before ? 1 : 0;
+      const int other = slots[pos(j)];
+      before += other < slot || (other == slot && j < index) ? 1 : 0;
     }
     return pos(before);
   };
