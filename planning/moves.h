@@ -32,7 +32,7 @@ class Moves {
   bool repeat_before_reader();
   bool is_ended(int operation, int slot) const;
   void repeat_with_ancestors(int operation, int slot);
-  void repeat(int operation, int slot, int floor);
+  bool repeat_ancestors(int operation, int slot, int floor);
   bool may_remove(int operation, int slot) const;
   std::pair<int, int> random_repeat();
   bool take_repeat_away();
