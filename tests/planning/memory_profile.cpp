@@ -32,6 +32,7 @@ void expect_tree_as_a_row(int size) {
     tree.add(first, last, number);
     for (int slot = first; slot <= last; ++slot) row[static_cast<std::size_t>(slot)] += number;
     ASSERT_EQ(tree.peak(), *std::ranges::max_element(row)) << size << " numbers, turn " << turn;
+    ASSERT_EQ(tree.peak_at(), std::ranges::max_element(row) - row.begin()) << size << " numbers, turn " << turn;
     const auto [from, to] = stretch_of(random, size);
     ASSERT_EQ(tree.most(from, to), *std::max_element(row.begin() + from, row.begin() + to + 1)) << from << " .. " << to;
   }
@@ -70,6 +71,7 @@ TEST(MemoryProfile, TellsThePeakBeforeAndBehindChangesThatMayBeUndone) {
       const bool is_undone = random.below(2) == 0;
       if (!is_undone || random.below(2) == 0) {
         ASSERT_EQ(profile.peak(), peak) << "turn " << turn;
+        ASSERT_EQ(profile.peak_slot(), std::ranges::max_element(row) - row.begin()) << "turn " << turn;
       }
       if (is_undone) {
         profile.undo();
