@@ -165,8 +165,7 @@ class ListFitter::Fitting {
     if (drafts_.has_forced() || request_.least != nullptr) return recompute_each(capacity);
     const int within = frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked));
     const int highest = std::max(within, 0);
-    // What a little more memory would do is told too.
-    (void)frontier_->rung(std::min(highest + 1, frontier_->num_rungs() - 1));
+    (void)frontier_->rung(std::min(highest + 1, frontier_->num_rungs() - 1));  // what a little more would do is told
     bool found = false;
     int fitting = highest;  // the highest rung whose own plan finds a place, or -1
     for (; fitting >= 0; --fitting) {
@@ -242,6 +241,7 @@ class ListFitter::Fitting {
 
   /// Of a rung and those below it: a greater budget must not be slower.
   int quickest_up_to(int rung) {
+    if (!drafts_.copies_variables()) return rung;
     for (auto next = static_cast<int>(quickest_.size()); next <= rung; ++next) {
       const bool is_quicker =
           next == 0 || seconds_of(frontier_->rung(next)) <= seconds_of(frontier_->rung(quickest_.back()));
@@ -278,8 +278,8 @@ class ListFitter::Fitting {
 
   void swap_rung(int rung, double once) {
     const planning::Frontier::Rung& found = frontier_->rung(rung);
-    if (!found.plan || (fits(*best_) && found.evaluation.cost >= best_->seconds)) return;
-    if (found.evaluation.cost <= once) return;  // as without
+    if (!found.plan || found.evaluation.cost <= once) return;  // nothing, or as without
+    if (fits(*best_) && found.evaluation.cost >= best_->seconds) return;
     std::optional<Candidate> candidate = candidate_of(found, rung);
     if (!fits(*candidate) || drafts_.must_be_simulated()) {
       const std::vector<int> order = executions_of(*found.plan);

@@ -69,18 +69,15 @@ std::string line(const planning::Problem& problem, const Absent& absent, const s
 
 /// "16.9 MiB more would save 0.4 %", of the time that the plan takes, as MemoryPrice::text counts.
 std::string beside(const planning::Frontier& frontier, int rung, double now) {
-  const auto known = frontier.known();
-  const planning::Frontier::Rung& here = known[static_cast<std::size_t>(rung)];
+  const planning::Frontier::Rung& here = *frontier.known(rung);
   std::string text;
-  if (static_cast<std::size_t>(rung) + 1 < known.size()) {
-    const planning::Frontier::Rung& above = known[static_cast<std::size_t>(rung) + 1];
-    text += text_of(bytes_of(above.budget - here.budget), " more would save ",
-                    percent(here.evaluation.cost - above.evaluation.cost, now));
+  if (const planning::Frontier::Rung* above = frontier.known(rung + 1); above != nullptr) {
+    text += text_of(bytes_of(above->budget - here.budget), " more would save ",
+                    percent(here.evaluation.cost - above->evaluation.cost, now));
   }
-  if (rung > 0 && known[static_cast<std::size_t>(rung) - 1].plan) {
-    const planning::Frontier::Rung& below = known[static_cast<std::size_t>(rung) - 1];
-    text += text_of(text.empty() ? "" : ", ", bytes_of(here.budget - below.budget), " less would cost ",
-                    percent(below.evaluation.cost - here.evaluation.cost, now));
+  if (const planning::Frontier::Rung* below = frontier.known(rung - 1); below != nullptr && below->plan) {
+    text += text_of(text.empty() ? "" : ", ", bytes_of(here.budget - below->budget), " less would cost ",
+                    percent(below->evaluation.cost - here.evaluation.cost, now));
   }
   return text;
 }

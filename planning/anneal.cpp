@@ -17,7 +17,7 @@ class Annealer {
       : options_(options),
         random_(options.seed),
         sequence_(problem, start.order, start.absences),
-        moves_(problem, options.order_fixed, sequence_, random_),
+        moves_(problem, options.order_fixed, options.budget, sequence_, random_),
         best_(start),
         cost_(start.cost),
         peak_(start.peak) {
@@ -72,6 +72,7 @@ class Annealer {
     const double most = energy_ - temperature_ * std::log(1 - random_.uniform());
     double cost = sequence_.cost();
     if (cost > most) return sequence_.undo();
+    if (energy_of(cost, sequence_.least_peak()) > most) return sequence_.undo();
     const std::int64_t peak = sequence_.peak();
     double energy = energy_of(cost, peak);
     if (energy > most) return sequence_.undo();

@@ -17,7 +17,9 @@ bool Moves::move_copy() {
     return slot >= 0 && shift_copy(slot);
   }
   const bool less = random_.below(2) == 0 ? keep_what_is_copied() : repeat_what_is_copied();
-  return less && (random_.below(2) == 0 ? copy_what_stays() : copy_what_is_repeated());
+  if (!less) return false;
+  sequence_.link_deferred();
+  return random_.below(2) == 0 ? copy_what_stays() : copy_what_is_repeated();
 }
 
 bool Moves::is_copied_out(int value, int slot) const {
@@ -70,7 +72,7 @@ bool Moves::copy(int value, int used, int reader) {
   } else if (sequence_.executions(out).front() >= slot) {
     return false;
   }
-  sequence_.insert(out + 1, slot);
+  sequence_.insert_deferred(out + 1, slot);
   return true;
 }
 

@@ -21,12 +21,6 @@ void mark_reached(int v, const std::vector<std::vector<int>>& neighbours, std::v
     }
   }
 }
-
-struct Item {
-  double seconds = 0, bytes = 0;
-  double density() const { return seconds / bytes; }
-};
-
 }  // namespace
 
 Crossings::Crossings(const Problem& problem)
@@ -117,8 +111,7 @@ bool must_be_kept(const Problem& problem, int value) {
   return producer < 0 || !problem.operations[at(producer)].repeatable;
 }
 
-double knapsack_at(const Problem& problem, const Crossing& crossing, double capacity, double most_price) {
-  std::vector<Item> items;
+Knapsack::Knapsack(const Problem& problem, const Crossing& crossing) {
   std::vector<int> wanted = crossing.wanted;
   std::sort(wanted.begin(), wanted.end(),
             [&](int a, int b) { return problem.values[at(a)].producer < problem.values[at(b)].producer; });
@@ -126,23 +119,28 @@ double knapsack_at(const Problem& problem, const Crossing& crossing, double capa
   for (const int value : wanted) {
     const auto bytes = static_cast<double>(problem.values[at(value)].bytes);
     if (must_be_kept(problem, value)) {
-      capacity -= bytes;
+      must_be_kept_.push_back(bytes);
       continue;
     }
     const int producer = problem.values[at(value)].producer;
-    if (producer != last) items.push_back({seconds_again(problem.operations[at(producer)]), 0});
+    if (producer != last) items_.push_back({seconds_again(problem.operations[at(producer)])});
     last = producer;
-    items.back().bytes += bytes;
+    items_.back().bytes += bytes;
   }
+  // What takes no bytes is always kept, and has no density by which it could be sorted.
+  std::erase_if(items_, [](const Item& item) { return item.bytes == 0; });
+  for (Item& item : items_) item.density = item.seconds / item.bytes;
+  std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) { return a.density > b.density; });
+}
+
+double Knapsack::seconds(double capacity, double most_price) const {
+  for (const double bytes : must_be_kept_) capacity -= bytes;
   double seconds = 0;
   if (capacity < 0) {
     seconds = -capacity * most_price;
     capacity = 0;
   }
-  // What takes no bytes is always kept, and has no density by which it could be sorted.
-  std::erase_if(items, [](const Item& item) { return item.bytes == 0; });
-  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.density() > b.density(); });
-  for (const Item& item : items) {
+  for (const Item& item : items_) {
     const double stays = std::min(capacity, item.bytes);
     capacity -= stays;
     if (stays < item.bytes) {

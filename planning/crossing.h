@@ -49,8 +49,20 @@ Crossing with_overwritten(const Problem& problem, const Crossing& crossing, int 
 /// Whether losing a value loses it for good, but for a copy in host memory.
 bool must_be_kept(const Problem& problem, int value);
 
-/// The fractional knapsack at a crossing: what has to be executed again after it for wanted values that `capacity`
-/// bytes do not hold, wanted values of one producer being one item, and a byte more being had for `most_price` seconds.
-double knapsack_at(const Problem& problem, const Crossing& crossing, double capacity, double most_price);
+/// The fractional knapsack at a crossing: what has to be executed again after it for wanted values that are not held,
+/// wanted values of one producer being one item.
+class Knapsack {
+ public:
+  Knapsack(const Problem& problem, const Crossing& crossing);
+  /// Seconds with so many bytes, a byte more being had for `most_price` seconds.
+  double seconds(double capacity, double most_price) const;
+
+ private:
+  struct Item {
+    double seconds = 0, bytes = 0, density = 0;
+  };
+  std::vector<double> must_be_kept_;  // bytes
+  std::vector<Item> items_;           // the densest first
+};
 
 }  // namespace sectionflow::planning

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -27,6 +28,7 @@ class Walk {
     is_ended_.assign(pos(problem.num_operations()), 0);
     pins_.assign(values, 0);
     chain_.assign(values, 0);
+    log_chain_.assign(values, {-1, 0});
     for (std::size_t i = 0; i < values; ++i) {
       if (problem.at_end[i] != 0) readers_[i].push_back(problem.num_operations());
       log_bytes_.push_back(std::log(static_cast<double>(std::max<std::int64_t>(problem.bytes[i], 1))));
@@ -146,6 +148,17 @@ class Walk {
     return seconds;
   }
 
+  /// Chains seldom change between two looks at them.
+  double log_of_chain(int value, double seconds) {
+    if (weights_.cost == 0) return 0;
+    auto& [of, log] = log_chain_[pos(value)];
+    if (of != seconds) {
+      of = seconds;
+      log = std::log(seconds + 1e-30);
+    }
+    return log;
+  }
+
   /// Least first. What nothing reads any more goes before all else, the largest first.
   double score(int value) {
     const int next = next_reader(value);
@@ -153,7 +166,7 @@ class Walk {
     if (next < 0 && (seconds < kNever || problem_.at_end[pos(value)] == 0)) return -1e6 - log_bytes_[pos(value)];
     if (seconds == kNever) return kNever;
     const double of_kept = !kept_.empty() && kept_[pos(value)] != 0 ? 1e3 : 0;
-    return of_kept + weights_.cost * std::log(seconds + 1e-30) - weights_.size * log_bytes_[pos(value)] -
+    return of_kept + weights_.cost * log_of_chain(value, seconds) - weights_.size * log_bytes_[pos(value)] -
            weights_.reach * log_distance_[pos(next - now_)];
   }
 
@@ -192,6 +205,7 @@ class Walk {
   std::vector<int> resident_, place_, pins_, stack_, order_, overwritten_;
   std::vector<std::uint8_t> is_ended_;  // operations that may not be executed any more
   std::vector<double> chain_, log_bytes_, log_distance_;
+  std::vector<std::pair<double, double>> log_chain_;  // of each value: seconds and their logarithm
   std::int64_t used_ = 0;
   int now_ = 0;
 };

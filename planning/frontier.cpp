@@ -33,46 +33,71 @@ SearchOptions Frontier::search_options(std::int64_t budget, std::int64_t effort,
   search.seed = options_.seed;
   search.check = options_.check;
   if (options_.progress) {
-    search.progress = [this](const SearchProgress&) { options_.progress(static_cast<int>(rungs_.size())); };
+    search.progress = [this](const SearchProgress&) { tell(); };
   }
   if (start != nullptr && start->plan) search.starts = {*start->plan};
   return search;
 }
 
+/// From the rung down, until no plan for less memory can be quicker than what is there: the same as of all of them.
 const Frontier::Rung& Frontier::rung(int index) {
-  while (static_cast<int>(rungs_.size()) <= index) {
-    if (rungs_.size() == 1 && !rungs_.front().plan) {
-      find_lowest();
-    } else {
-      rungs_.push_back(searched(static_cast<int>(rungs_.size()), rungs_.empty() ? nullptr : &rungs_.back()));
+  if (const auto known = best_.find(index); known != best_.end()) return known->second;
+  Rung best{.budget = budget_of(index)};
+  const int lowest = lowest_with_plan();
+  for (int below = index; below >= lowest; --below) {
+    if (best.plan && best.evaluation.seconds <= bound_of(below)) break;
+    const auto known = best_.find(below);
+    const Rung& next = known != best_.end() ? known->second : own(below);
+    if (next.plan && (!best.plan || next.evaluation.seconds < best.evaluation.seconds)) {
+      best.plan = next.plan;
+      best.evaluation = next.evaluation;
     }
+    if (known != best_.end()) break;
   }
-  return rungs_[static_cast<std::size_t>(index)];
+  return best_.emplace(index, std::move(best)).first->second;
 }
 
-Frontier::Rung Frontier::searched(int index, const Rung* below) const {
+const Frontier::Rung* Frontier::known(int index) const {
+  const auto known = best_.find(index);
+  return known == best_.end() ? nullptr : &known->second;
+}
+
+double Frontier::bound_of(int index) {
+  if (const auto known = bounds_.find(index); known != bounds_.end()) return known->second;
+  const double extra = lower_bound(problem_, budget_of(index), {.check = options_.check}).extra_seconds;
+  return bounds_.emplace(index, default_cost(problem_) + extra).first->second;
+}
+
+const Frontier::Rung& Frontier::own(int index) {
+  if (const auto known = own_.find(index); known != own_.end()) return known->second;
   Rung rung{.budget = budget_of(index)};
-  SearchResult found = search_plan(problem_, search_options(rung.budget, options_.effort / options_.num_rungs, below));
+  // Where memory is short, more is left to find.
+  const std::int64_t effort =
+      options_.effort / options_.num_rungs * 2 * (options_.num_rungs - index) / options_.num_rungs;
+  SearchResult found = search_plan(problem_, search_options(rung.budget, effort, nullptr));
   rung.plan = std::move(found.plan);
   rung.evaluation = std::move(found.evaluation);
-  if (options_.progress) options_.progress(static_cast<int>(rungs_.size()));
-  return rung;
+  const Rung& searched = own_.emplace(index, std::move(rung)).first->second;
+  tell();
+  return searched;
 }
 
-/// Between the lowest rung, which has no plan, and the highest, which has that of the list as it is. What has none is
-/// searched for to the end, and there may be dozens of such rungs: half of what is left is left out by each.
-void Frontier::find_lowest() {
+void Frontier::tell() const {
+  if (options_.progress) options_.progress(static_cast<int>(own_.size()));
+}
+
+/// Where the lowest rung has no plan, the lowest that has one is found between it and the highest, which has that of
+/// the list as it is. What has none is searched for to the end, and there may be dozens of such rungs: half of what is
+/// left is left out by each.
+int Frontier::lowest_with_plan() {
+  if (lowest_ >= 0) return lowest_;
+  if (own(0).plan) return lowest_ = 0;
   int without = 0, with = options_.num_rungs - 1;
-  std::optional<Rung> lowest;
   while (with - without > 1) {
     const int middle = without + (with - without) / 2;
-    Rung found = searched(middle, nullptr);
-    (found.plan ? with : without) = middle;
-    if (found.plan) lowest = std::move(found);
+    (own(middle).plan ? with : without) = middle;
   }
-  if (!lowest) lowest = searched(with, nullptr);
-  for (int index = 1; index < with; ++index) rungs_.push_back({.budget = budget_of(index)});
-  rungs_.push_back(*std::move(lowest));
+  return lowest_ = with;
 }
 
 int Frontier::dearest_operation(int index) {
@@ -107,7 +132,7 @@ Frontier::Rung Frontier::searched_with_slack(int index, int manner) {
   constexpr std::int64_t kEffort = 4;  // rungs, what the search is worth: there is no plan below to begin with
   SearchResult found =
       search_plan(problem, search_options(own.budget, kEffort * options_.effort / options_.num_rungs, &own));
-  if (options_.progress) options_.progress(static_cast<int>(rungs_.size()));
+  tell();
   if (!found.plan) return rung;
   Evaluation evaluation = evaluate(problem_, *found.plan, {.budget = own.budget});
   if (!evaluation.ok || evaluation.cost < own.evaluation.cost) return rung;
@@ -117,13 +142,14 @@ Frontier::Rung Frontier::searched_with_slack(int index, int manner) {
 }
 
 int default_rungs(const Problem& problem) {
-  constexpr std::size_t kMost = 96, kLeast = 16, kMany = 600;
+  constexpr std::size_t kMost = 192, kLeast = 24, kMany = 400;
   const std::size_t count = std::max<std::size_t>(problem.operations.size(), 1);
   return static_cast<int>(std::clamp(kMost * kMany / count, kLeast, kMost));
 }
 
 std::int64_t default_frontier_effort(const Problem& problem, int num_rungs) {
-  return std::max(effort_of_one_in_many(problem), num_rungs * round_of_moves(problem));
+  constexpr std::int64_t kSearches = 3;
+  return std::max(kSearches * effort_of_one_in_many(problem), num_rungs * round_of_moves(problem));
 }
 
 }  // namespace sectionflow::planning

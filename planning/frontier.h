@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -27,8 +26,9 @@ struct FrontierOptions {
 };
 
 /// Plans without copies for a ladder of budgets, from the largest working set to the peak of the default plan. Each is
-/// the best of the one below and of what a search finds, so that a greater budget is never slower. What a plan is
-/// depends on nothing but problem, options and its rung.
+/// the best of what searches find for its budget and for those below, so that a greater budget is never slower. What a
+/// plan is depends on nothing but problem, options and its rung. Below the lowest rung that has a plan there is none:
+/// it is the lowest of all, or found by halving.
 class Frontier {
  public:
   struct Rung {
@@ -44,7 +44,7 @@ class Frontier {
   int num_rungs() const { return ladder_.num_rungs; }
   /// Bytes; ascending, the last one is the default plan's peak.
   std::int64_t budget_of(int rung) const { return ladder_.budget_of(rung); }
-  /// Searched for when it is first asked for, with all below it.
+  /// Searched for when it is first asked for, with those below it that may be quicker, as lower bounds say.
   const Rung& rung(int index);
   /// Plans that, away from the operation at whose execution memory is dearest (lower_bound), leave a share of the
   /// rung's budget free, each manner another: a placement of storages without gaps is rarely found where memory is full
@@ -53,14 +53,16 @@ class Frontier {
   /// depends on nothing but problem, options, rung and manner.
   const Rung& with_slack(int index, int manner);
   static constexpr int kManners = 4;
-  /// Those that have been searched for, from the lowest up.
-  std::span<const Rung> known() const { return rungs_; }
+  /// One that has been asked for; null: it has not.
+  const Rung* known(int index) const;
   /// The last rung whose budget is at most so many bytes; -1: none.
   int last_within(std::int64_t bytes) const { return ladder_.last_within(bytes); }
 
  private:
-  Rung searched(int index, const Rung* below) const;
-  void find_lowest();
+  const Rung& own(int index);
+  double bound_of(int index);
+  int lowest_with_plan();
+  void tell() const;
   SearchOptions search_options(std::int64_t budget, std::int64_t effort, const Rung* start) const;
   int dearest_operation(int index);
   Rung searched_with_slack(int index, int manner);
@@ -68,12 +70,15 @@ class Frontier {
   const Problem& problem_;
   FrontierOptions options_;
   Ladder ladder_;
-  std::vector<Rung> rungs_;
+  int lowest_ = -1;           // with a plan; -1: not known
+  std::map<int, Rung> own_;   // of rungs, what their own searches find
+  std::map<int, Rung> best_;  // of these and of those below
+  std::map<int, double> bounds_;
   std::map<int, int> dearest_;  // operations, of rungs
   std::map<std::pair<int, int>, Rung> with_slack_;
 };
 
-/// 96 for hundreds of operations, fewer for thousands.
+/// 192 for hundreds of operations, fewer for thousands.
 int default_rungs(const Problem& problem);
 /// The effort that is worth its time for a ladder of so many rungs.
 std::int64_t default_frontier_effort(const Problem& problem, int num_rungs);

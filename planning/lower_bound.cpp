@@ -318,8 +318,8 @@ double knapsack_bound(const Problem& problem, std::int64_t budget, const Link& l
   for (std::size_t v = 0; v < problem.operations.size(); ++v) {
     crossings.find(static_cast<int>(v), crossing);
     const Capacity capacity(crossing, budget, link);
-    largest = std::max(largest,
-                       knapsack_at(problem, crossing, capacity.bytes + crossing.more_overwritten, capacity.most_price));
+    largest = std::max(
+        largest, Knapsack(problem, crossing).seconds(capacity.bytes + crossing.more_overwritten, capacity.most_price));
   }
   return largest;
 }
@@ -344,10 +344,11 @@ std::vector<LowerBound> lower_bounds(const Problem& problem, const std::vector<s
   std::vector<double> promise(problem.operations.size(), 0);
   for (std::size_t v = 0; v < problem.operations.size(); ++v) {
     crossings.find(static_cast<int>(v), crossing);
+    const Knapsack knapsack(problem, crossing);
     for (const std::size_t i : open) {
       const Capacity capacity(crossing, budgets[i], options.link);
-      promise[v] = std::max(
-          promise[v], knapsack_at(problem, crossing, capacity.bytes + crossing.more_overwritten, capacity.most_price));
+      promise[v] =
+          std::max(promise[v], knapsack.seconds(capacity.bytes + crossing.more_overwritten, capacity.most_price));
     }
   }
   MinCut cut;

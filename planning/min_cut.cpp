@@ -24,10 +24,12 @@ void MinCut::sort_arcs() {
   first_.assign(static_cast<std::size_t>(num_nodes_) + 1, 0);
   for (const Arc& arc : arcs_) ++first_[static_cast<std::size_t>(arc.from) + 1];
   for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
-  out_.resize(arcs_.size());
+  place_.resize(arcs_.size());
+  ways_.resize(arcs_.size());
   next_.assign(first_.begin(), first_.end());
+  for (std::size_t i = 0; i < arcs_.size(); ++i) place_[i] = next_[static_cast<std::size_t>(arcs_[i].from)]++;
   for (std::size_t i = 0; i < arcs_.size(); ++i) {
-    out_[static_cast<std::size_t>(next_[static_cast<std::size_t>(arcs_[i].from)]++)] = static_cast<int>(i);
+    ways_[static_cast<std::size_t>(place_[i])] = {0, arcs_[i].to, place_[i ^ 1]};
   }
   sorted_ = true;
 }
@@ -40,11 +42,11 @@ bool MinCut::find_levels() {
     const auto node = static_cast<std::size_t>(queue_[i]);
     looks_ += first_[node + 1] - first_[node];
     for (int k = first_[node]; k < first_[node + 1]; ++k) {
-      const auto arc = static_cast<std::size_t>(out_[static_cast<std::size_t>(k)]);
-      const auto to = static_cast<std::size_t>(arcs_[arc].to);
-      if (left_[arc] <= epsilon_ || level_[to] >= 0) continue;
+      const Way& way = ways_[static_cast<std::size_t>(k)];
+      const auto to = static_cast<std::size_t>(way.to);
+      if (way.left <= epsilon_ || level_[to] >= 0) continue;
       level_[to] = level_[node] + 1;
-      queue_.push_back(arcs_[arc].to);
+      queue_.push_back(way.to);
     }
   }
   return level_[kSink] >= 0;
@@ -60,39 +62,36 @@ double MinCut::augment() {
   for (;;) {
     if (node == kSink) {
       double flow = std::numeric_limits<double>::infinity();
-      for (const int arc : path_) flow = std::min(flow, left_[static_cast<std::size_t>(arc)]);
+      for (const int k : path_) flow = std::min(flow, ways_[static_cast<std::size_t>(k)].left);
       std::size_t stop = path_.size();
       for (std::size_t i = path_.size(); i-- > 0;) {
-        const auto arc = static_cast<std::size_t>(path_[i]);
-        left_[arc] -= flow;
-        left_[arc ^ 1] += flow;
-        if (left_[arc] <= epsilon_) stop = i;
+        Way& way = ways_[static_cast<std::size_t>(path_[i])];
+        way.left -= flow;
+        ways_[static_cast<std::size_t>(way.back)].left += flow;
+        if (way.left <= epsilon_) stop = i;
       }
       looks_ += static_cast<std::int64_t>(path_.size());
       sum += flow;
       if (stop == path_.size()) return sum;  // only where every arc is infinite
-      node = arcs_[static_cast<std::size_t>(path_[stop])].from;
+      node = from(path_[stop]);
       path_.resize(stop);
       continue;
     }
     const auto at = static_cast<std::size_t>(node);
     bool forward = false;
     for (; next_[at] < first_[at + 1]; ++next_[at]) {
-      const int arc = out_[static_cast<std::size_t>(next_[at])];
-      const int to = arcs_[static_cast<std::size_t>(arc)].to;
+      const Way& way = ways_[static_cast<std::size_t>(next_[at])];
       ++looks_;
-      if (left_[static_cast<std::size_t>(arc)] <= epsilon_ || level_[static_cast<std::size_t>(to)] != level_[at] + 1) {
-        continue;
-      }
-      path_.push_back(arc);
-      node = to;
+      if (way.left <= epsilon_ || level_[static_cast<std::size_t>(way.to)] != level_[at] + 1) continue;
+      path_.push_back(next_[at]);
+      node = way.to;
       forward = true;
       break;
     }
     if (forward) continue;
     if (node == kSource) return sum;
     level_[at] = std::numeric_limits<int>::max();
-    node = arcs_[static_cast<std::size_t>(path_.back())].from;
+    node = from(path_.back());
     path_.pop_back();
     ++next_[static_cast<std::size_t>(node)];
   }
@@ -101,10 +100,10 @@ double MinCut::augment() {
 double MinCut::solve() {
   sort_arcs();
   double largest = 0;
-  left_.resize(arcs_.size());
   for (std::size_t i = 0; i < arcs_.size(); ++i) {
-    left_[i] = arcs_[i].capacity;
-    if (std::isfinite(left_[i])) largest = std::max(largest, left_[i]);
+    const double capacity = arcs_[i].capacity;
+    ways_[static_cast<std::size_t>(place_[i])].left = capacity;
+    if (std::isfinite(capacity)) largest = std::max(largest, capacity);
   }
   // What rounding leaves of a full arc carries nothing.
   epsilon_ = largest * 1e-13;

@@ -33,14 +33,20 @@ class MinCut {
     double capacity = 0;
   };
   void sort_arcs();
+  int from(int place) const { return ways_[static_cast<std::size_t>(ways_[static_cast<std::size_t>(place)].back)].to; }
   bool find_levels();
   double augment();
 
   int num_nodes_ = 0;
   bool sorted_ = false;
-  std::vector<Arc> arcs_;         // 2i, 2i + 1: an arc and its reverse
-  std::vector<double> left_;      // residual capacities
-  std::vector<int> first_, out_;  // the arcs out of node i: out_[first_[i]] ... out_[first_[i + 1] - 1]
+  std::vector<Arc> arcs_;  // 2i, 2i + 1: an arc and its reverse
+  // The arcs by the nodes that they leave, those of node i from first_[i] to first_[i + 1] - 1.
+  struct Way {
+    double left = 0;       // residual capacity
+    int to = 0, back = 0;  // the node, and the place of the arc's reverse
+  };
+  std::vector<int> first_, place_;  // place_: of each arc
+  std::vector<Way> ways_;
   std::vector<int> level_, next_, queue_, path_;
   double epsilon_ = 0;
   std::int64_t looks_ = 0;

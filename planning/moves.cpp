@@ -6,8 +6,8 @@
 
 namespace sectionflow::planning {
 
-Moves::Moves(const FlatProblem& problem, bool order_fixed, Sequence& sequence, SplitMix& random)
-    : problem_(problem), order_fixed_(order_fixed), sequence_(sequence), random_(random) {
+Moves::Moves(const FlatProblem& problem, bool order_fixed, std::int64_t budget, Sequence& sequence, SplitMix& random)
+    : problem_(problem), order_fixed_(order_fixed), budget_(budget), sequence_(sequence), random_(random) {
   for (int i = 0; i < problem.num_values(); ++i) {
     if (problem.at_end[pos(i)] != 0) at_end_.push_back(i);
   }
@@ -28,7 +28,7 @@ bool Moves::move_execution() {
   if (kind < 5) return repeat_before_reader();
   if (kind < 8) return take_repeat_away();
   if (kind < 14) return shift();
-  return take_repeat_away() && repeat_before_reader();
+  return exchange();
 }
 
 /// An empty slot between two neighbours that are taken; -1: there is none.
@@ -70,7 +70,7 @@ bool Moves::repeat_before_reader() {
 void Moves::repeat_with_ancestors(int operation, int slot) {
   chance_of_ancestors_ = random_.below(3);
   repeats_left_ = 12;
-  repeat(operation, slot, sequence_.taken_below(slot));
+  if (repeat_ancestors(operation, slot, sequence_.taken_below(slot))) sequence_.insert_deferred(operation, slot);
 }
 
 /// Whether in that slot something has been executed that ends the executions of `operation`.
@@ -79,10 +79,11 @@ bool Moves::is_ended(int operation, int slot) const {
   return std::any_of(by.begin(), by.end(), [&](int other) { return sequence_.executions(other).front() <= slot; });
 }
 
-/// Executes `operation` in `slot`, and before it, above slot `floor`, some of its ancestors that are not there.
-void Moves::repeat(int operation, int slot, int floor) {
+/// Executes, above slot `floor`, some of the ancestors of `operation` that are not there before `slot`; false where it
+/// must not be executed there itself.
+bool Moves::repeat_ancestors(int operation, int slot, int floor) {
   --repeats_left_;
-  if (is_ended(operation, slot)) return;
+  if (is_ended(operation, slot)) return false;
   for (const int input : problem_.inputs_of(operation)) {
     if (chance_of_ancestors_ == 0 || repeats_left_ <= 0) break;
     const int producer = problem_.producer[pos(input)];
@@ -94,10 +95,10 @@ void Moves::repeat(int operation, int slot, int floor) {
     if (is_copied_out(input, earlier) && (!may_repeat(producer) || random_.below(4) > 0)) {
       sequence_.insert(problem_.copy_in_of(input), earlier);
     } else if (may_repeat(producer)) {
-      repeat(producer, earlier, floor);
+      if (repeat_ancestors(producer, earlier, floor)) sequence_.insert(producer, earlier);
     }
   }
-  sequence_.insert(operation, slot);
+  return true;
 }
 
 bool Moves::may_remove(int operation, int slot) const {
@@ -114,7 +115,7 @@ std::pair<int, int> Moves::random_repeat() {
   const std::vector<int>& repeated = sequence_.repeated();
   if (repeated.empty()) return {-1, -1};
   const int operation = repeated[pos(random_.below(static_cast<int>(repeated.size())))];
-  const std::vector<int>& slots = sequence_.executions(operation);
+  const std::span<const int> slots = sequence_.executions(operation);
   return {operation, slots[pos(random_.below(static_cast<int>(slots.size())))]};
 }
 
@@ -139,9 +140,39 @@ void Moves::take_away(int operation, int slot) {
   }
 }
 
+/// Keeps what is made again, and has others made again that are there where memory is short then.
+bool Moves::exchange() {
+  constexpr int kMostOthers = 3;
+  if (!take_repeat_away()) return false;
+  for (int i = 0; i < kMostOthers && sequence_.peak() > budget_; ++i) {
+    if (!relieve(sequence_.peak_slot())) return i > 0;
+  }
+  return true;
+}
+
+/// Has a value that is there in a slot, and is not used there, written anew before the next that reads it.
+bool Moves::relieve(int slot) {
+  constexpr int kTries = 12;
+  for (int i = 0; i < kTries; ++i) {
+    const int writer = random_taken(), operation = sequence_.operation_at(writer);
+    if (writer >= slot || problem_.is_copy(operation) || !may_repeat(operation)) continue;
+    const std::span<const int> outputs = problem_.outputs_of(operation);
+    if (outputs.empty()) continue;
+    const int value = outputs[pos(random_.below(static_cast<int>(outputs.size())))];
+    if (sequence_.lives_until(value, slot) <= slot) continue;
+    const int reader = sequence_.next_reader(value, slot);
+    if (reader >= sequence_.num_slots() - 1 || sequence_.used_before(value, reader) >= slot) continue;
+    const int target = empty_below(reader);
+    if (target <= slot) continue;
+    repeat_with_ancestors(operation, target);
+    return true;
+  }
+  return false;
+}
+
 /// The slots between which an execution may be, both excluded.
 std::pair<int, int> Moves::window(int operation, std::size_t index) const {
-  const std::vector<int>& slots = sequence_.executions(operation);
+  const std::span<const int> slots = sequence_.executions(operation);
   int low = 0, high = index + 1 < slots.size() ? slots[index + 1] : sequence_.num_slots() - 1;
   const auto first = [&](int other) { return sequence_.executions(other).front(); };
   for (const int other : problem_.ended_by(operation)) high = std::min(high, first(other));
@@ -151,7 +182,7 @@ std::pair<int, int> Moves::window(int operation, std::size_t index) const {
     if (problem_.producer[pos(input)] >= 0) low = std::max(low, first(problem_.producer[pos(input)]));
   }
   for (const int output : problem_.outputs_of(operation)) {
-    const std::vector<int>& readers = sequence_.readers(output);
+    const std::span<const int> readers = sequence_.readers(output);
     if (!readers.empty()) high = std::min(high, readers.front());
   }
   for (const int other : problem_.before(operation)) low = std::max(low, first(other));
@@ -168,7 +199,7 @@ bool Moves::shift() {
   const int slot = random_taken();
   const int operation = sequence_.operation_at(slot);
   if (problem_.is_copy(operation)) return shift_copy(slot);
-  const std::vector<int>& slots = sequence_.executions(operation);
+  const std::span<const int> slots = sequence_.executions(operation);
   std::size_t index = 0;
   while (slots[index] != slot) ++index;
   const auto [low, high] = window(operation, index);
@@ -192,9 +223,7 @@ bool Moves::shift_within(int slot, int low, int high) {
   if (next == slot || next == above) return false;
   const int target = empty_below(next);
   if (target < 0) return false;
-  const int operation = sequence_.operation_at(slot);
-  sequence_.insert(operation, target);
-  sequence_.remove(operation, slot);
+  sequence_.shift_deferred(sequence_.operation_at(slot), slot, target);
   return true;
 }
 

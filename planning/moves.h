@@ -11,8 +11,8 @@ namespace sectionflow::planning {
 /// Random changes to orders of executions, and of copies where the problem has them.
 class Moves {
  public:
-  /// All of these must outlive this.
-  Moves(const FlatProblem& problem, bool order_fixed, Sequence& sequence, SplitMix& random);
+  /// All of these must outlive this. `budget`: bytes, beyond which memory is short.
+  Moves(const FlatProblem& problem, bool order_fixed, std::int64_t budget, Sequence& sequence, SplitMix& random);
 
   /// Makes one; false where it did not get to its end, so that what it has done is to be undone.
   bool propose();
@@ -32,11 +32,13 @@ class Moves {
   bool repeat_before_reader();
   bool is_ended(int operation, int slot) const;
   void repeat_with_ancestors(int operation, int slot);
-  void repeat(int operation, int slot, int floor);
+  bool repeat_ancestors(int operation, int slot, int floor);
   bool may_remove(int operation, int slot) const;
   std::pair<int, int> random_repeat();
   bool take_repeat_away();
   void take_away(int operation, int slot);
+  bool exchange();
+  bool relieve(int slot);
   std::pair<int, int> window(int operation, std::size_t index) const;
   bool shift();
   bool shift_within(int slot, int low, int high);
@@ -55,6 +57,7 @@ class Moves {
 
   const FlatProblem& problem_;
   const bool order_fixed_;
+  const std::int64_t budget_;
   Sequence& sequence_;
   SplitMix& random_;
   int crowded_ = 0, chance_of_ancestors_ = 0, repeats_left_ = 0;

@@ -1,30 +1,41 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace sectionflow::planning {
 
-/// Numbers along a line, to which stretches add and of which the largest is asked: each in O(log n).
+/// Numbers along a line, to which stretches add and of which the largest is asked: each in O(log n). Sixteen numbers,
+/// or nodes, hang from one node, and are looked at together.
+template <class Number>
 class PeakTree {
  public:
-  /// All zero. `size` is a power of two.
-  explicit PeakTree(int size) : size_(size), nodes_(2 * static_cast<std::size_t>(size)) {}
+  /// All zero.
+  explicit PeakTree(int size);
   /// Adds to first .. last, both included.
-  void add(int first, int last, std::int64_t bytes);
-  std::int64_t peak() const { return nodes_[1].top; }
+  void add(int first, int last, Number number);
+  Number most(int first, int last) const;
+  Number peak() const { return peak_; }
+  /// The first place that has it.
+  int peak_at() const;
 
  private:
-  struct Node {
-    std::int64_t top = 0, added = 0;
+  static constexpr unsigned kFan = 16;
+  struct alignas(kFan * sizeof(Number)) Children {
+    Number at[kFan];
   };
-  void rebuild(std::size_t node) {
-    nodes_[node].top = std::max(nodes_[2 * node].top, nodes_[2 * node + 1].top) + nodes_[node].added;
-  }
-  int size_;
-  std::vector<Node> nodes_;
+  struct Level {
+    std::size_t tops = 0, added = 0;  // where its nodes begin in these lists
+  };
+  std::vector<Level> levels_;  // from the numbers themselves up to one node
+  // Of what hangs from each node: the largest of it, all that has been added there or below; and what has been added
+  // to all of it. Of the lowest level there are only the numbers.
+  std::vector<Children> tops_, added_;
+  Number peak_ = 0;
 };
+
+extern template class PeakTree<std::int32_t>;
+extern template class PeakTree<std::int64_t>;
 
 }  // namespace sectionflow::planning

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "planning/offload.h"
 #include "planning/sequence.h"
 #include "planning/shares.h"
+#include "planning/starts.h"
 
 namespace sectionflow::planning {
 namespace {
@@ -39,7 +41,7 @@ class Search {
         if (!order.empty()) offer(std::move(order), text_of("start ", i));
       }
       const bool has_link = options_.link.bytes_per_second > 0;
-      if (!is_done()) walk();
+      if (!is_done()) start();
       // What comes before copies does not depend on the effort, so that a greater one begins with all of a smaller.
       if (!is_done()) improve(has_link ? std::min(effort_, 35 * least_moves()) : effort_);
       if (!is_done() && has_link) improve_with_link();
@@ -124,27 +126,17 @@ class Search {
     });
   }
 
-  /// Walks that evict, at this budget and at smaller ones, whose levels do not depend on it.
-  void walk() {
-    constexpr std::int64_t kLevels = 32;
-    std::vector<std::int64_t> budgets = {options_.budget};
-    const std::int64_t peak = default_peak(problem_);
-    for (std::int64_t level = kLevels; level-- > 1 && budgets.size() < 4;) {
-      const std::int64_t smaller = peak / kLevels * level;
-      if (smaller < options_.budget && smaller >= result_.working_set) budgets.push_back(smaller);
-    }
-    std::vector<EvictWeights> variants = evict_variants();
-    // A walk looks at most values at each operation.
-    const std::size_t each = flat_.inputs.size() * static_cast<std::size_t>(flat_.num_values()) * budgets.size();
-    variants.resize(std::clamp<std::size_t>(static_cast<std::size_t>(options_.looks) / std::max<std::size_t>(each, 1),
-                                            3, variants.size()));
-    for (const std::int64_t budget : budgets) {
-      for (const EvictWeights& weights : variants) {
-        check();
-        std::optional<std::vector<int>> order = evict_order(flat_, budget, weights);
-        if (order && is_allowed(*order)) offer(std::move(*order), weights.text());
-      }
-    }
+  /// Considers orders that are made without a search, and notes the best of each way.
+  void start() {
+    const auto consider = [this](std::vector<int> order, int way, const std::string& how) {
+      if (!is_allowed(order)) return;
+      const Sequence sequence(flat_, order);
+      FoundOrder found{std::move(order), sequence.cost(), sequence.peak(), {}};
+      const auto [best, is_new] = best_of_ways_.try_emplace(way, found);
+      if (!is_new && is_better(found, best->second, options_.budget)) best->second = found;
+      offer(std::move(found), how);
+    };
+    offer_starts(problem_, flat_, {options_.budget, options_.looks, options_.check}, consider);
   }
 
   /// Rounds of annealing, each twice as long as the one before. Those of a smaller effort are the first ones of a
@@ -161,11 +153,33 @@ class Search {
     constexpr std::int64_t kLong = 128;
     const FoundOrder walked = best_;
     for (std::int64_t moves = least_moves(); tried_ < effort && !is_done(); moves *= 2) {
+      if (moves == 2 * least_moves()) compete(effort);
       for (const Manner& manner : kManners) {
         if (manner.anew && moves < kLong * least_moves()) continue;
         if (tried_ + moves > effort || is_done()) return;
         offer(annealed(manner.anew ? walked : best_, options_.budget, moves, manner.hot, manner.price), best_start_);
       }
+    }
+  }
+
+  /// Anneals the best order of each way, then the better half of them for twice as long, and so on: which of them leads
+  /// furthest shows only then, and from one to another annealing finds no way.
+  void compete(std::int64_t effort) {
+    std::vector<FoundOrder> left;
+    for (auto& [way, order] : best_of_ways_) left.push_back(std::move(order));
+    const auto sort = [&] {
+      std::ranges::stable_sort(left, [&](const auto& a, const auto& b) { return is_better(a, b, options_.budget); });
+    };
+    sort();
+    double price = 1;
+    for (std::int64_t moves = 2 * least_moves(); left.size() > 1; moves *= 2, price = price == 1 ? 10 : 1) {
+      for (FoundOrder& order : left) {
+        if (tried_ + moves > effort || is_done()) return;
+        order = annealed(order, options_.budget, moves, 0.3, price);
+        offer(order, best_start_);
+      }
+      sort();
+      left.resize(left.size() / 2);
     }
   }
 
@@ -344,6 +358,7 @@ class Search {
   std::vector<int> given_;
   FoundOrder best_;
   std::string best_start_;
+  std::map<int, FoundOrder> best_of_ways_;
   std::optional<FlatProblem> with_copies_;
   FoundOrder joined_;  // the best of with_copies_
   SearchResult result_;

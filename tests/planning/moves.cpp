@@ -30,7 +30,7 @@ class Walk {
         flat_(problem, true),
         random_(seed),
         sequence_(flat_, given_order(problem)),
-        moves_(flat_, false, sequence_, random_),
+        moves_(flat_, false, default_peak(problem) / 4 * 3, sequence_, random_),
         clock_(flat_, link) {}
 
   /// True where the change stays.

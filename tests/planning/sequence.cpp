@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "planning/evaluate.h"
 #include "planning/offload.h"
 #include "tests/planning/every_plan.h"
@@ -62,7 +64,7 @@ class Changes {
   }
   void remove() {
     const int operation = random_.draw(0, flat_.num_operations() - 1);
-    const std::vector<int>& slots = sequence_.executions(operation);
+    const std::span<const int> slots = sequence_.executions(operation);
     const int slot = slots[static_cast<std::size_t>(random_.draw(0, static_cast<int>(slots.size()) - 1))];
     if (!sequence_.is_removable(operation, slot)) return;
     sequence_.remove(operation, slot);
