@@ -69,7 +69,8 @@ bool Engine::chooses_homes_by_time() const {
 /// one that comes closest.
 std::vector<int> Engine::homes_to_try() const {
   std::vector<int> order;
-  const int first = chooses_homes_by_time() ? 0 : homes_.number();
+  // Where their first values have brought them says nothing of what is to be trained.
+  const int first = chooses_homes_by_time() || !homes_.is_settled() ? 0 : homes_.number();
   for (int number = first; number < homes_.count(); ++number) order.push_back(number);
   for (int number = first - 1; number >= 0; --number) order.push_back(number);
   const auto excess_of = [&](int number) { return excess(homes_.at(number), budgets_); };
@@ -117,8 +118,8 @@ bool Engine::has_other_homes(const Executable& program) const {
 
 /// Brings the variables to where a program wants them. Their values stay where they were until all of them are there.
 void Engine::move_homes(const Executable& program) {
-  if (program.homes == homes_.number()) return;
-  if (!program.report.initializes) {
+  const bool initializes = program.report.initializes;
+  if (program.homes != homes_.number() && !initializes) {
     holds_->make_place_for(program.report.host_peak_bytes);
     swaps_->prepare(program);
     const VariableLayout &from = homes_.now(), &to = homes_.at(program.homes);
@@ -132,7 +133,7 @@ void Engine::move_homes(const Executable& program) {
              : swaps_->read_home(id, from.disk_offsets[index], {bytes, num_bytes});
     }
   }
-  homes_.set(program.homes);
+  homes_.set(program.homes, !initializes);
 }
 
 }  // namespace sectionflow

@@ -36,8 +36,13 @@ class VariableHomes {
   /// Where they lie.
   int number() const { return number_; }
   const VariableLayout& now() const { return at(number_); }
-  /// They lie there from here on.
-  void set(int number) { number_ = number; }
+  /// They lie there from here on, for a program that does more than give them their first values if `is_settled`.
+  void set(int number, bool is_settled) {
+    number_ = number;
+    is_settled_ = is_settled;
+  }
+  /// Whether some such program has been executed.
+  bool is_settled() const { return is_settled_; }
 
   /// What was known of nodes from number `num_known` on is forgotten; there are `num_nodes`.
   void meet_graph(std::size_t num_known, std::size_t num_nodes);
@@ -47,6 +52,7 @@ class VariableHomes {
 
   std::vector<VariableLayout> layouts_;
   int number_ = 0;
+  bool is_settled_ = false;
 };
 
 }  // namespace sectionflow

@@ -34,38 +34,42 @@ class FittedDiskHomes : public ::testing::TestWithParam<bool> {};  // or swaps a
 INSTANTIATE_TEST_SUITE_P(Planners, FittedDiskHomes, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Fit" : "Swaps"; });
 
-TEST_P(FittedDiskHomes, MoreOfAnyTierIsNeverSlowerNorRefused) {
-  const std::size_t least_host = least_host_memory(Momentum{}, much_memory()).host_memory;
+/// Every point of a grid of budgets against all that have no less of any tier.
+void expect_monotone(bool by_fit, const std::vector<double>& hosts, const std::vector<std::size_t>& disks) {
+  const auto least_host = static_cast<double>(least_host_memory(Momentum{}, much_memory()).host_memory);
   const std::size_t device = HomeCase(Momentum{}, much_memory()).plan().planned_peak_bytes;
-  struct Point {
-    std::size_t device, host, disk;
-    ProgramReport report;
-  };
-  std::vector<Point> points;
-  int on_disk = 0;
-  for (const std::size_t d : {device - device / 50, 2 * device}) {
-    for (const std::size_t host : {least_host, 3 * least_host / 2, 2 * least_host, 3 * least_host, kMuch}) {
-      for (const std::size_t disk : {std::size_t{0}, std::size_t{60'000}, kMuch}) {
+  std::vector<ProgramReport> reports;
+  for (const std::size_t each : {device - device / 50, 2 * device}) {
+    for (const double host : hosts) {
+      for (const std::size_t disk : disks) {
         SessionOptions options = much_memory();
-        options.device_memory = d;
-        options.host_memory = host;
+        options.device_memory = each;
+        options.host_memory = static_cast<std::size_t>(host * least_host);
         options.disk = disk;
-        points.push_back({d, host, disk, planned(options, GetParam())});
-        on_disk += points.back().report.fits && points.back().report.disk_persistent_bytes > 0 ? 1 : 0;
+        reports.push_back(planned(options, by_fit));
       }
     }
   }
-  EXPECT_GT(on_disk, 0);
-  for (const Point& less : points) {
-    for (const Point& more : points) {
-      const bool is_more = less.device <= more.device && less.host <= more.host && less.disk <= more.disk;
-      if (!is_more || !less.report.fits) continue;
-      EXPECT_TRUE(more.report.fits) << more.device << " " << more.host << " " << more.disk;
-      EXPECT_LE(more.report.predicted_seconds, less.report.predicted_seconds * (1 + 1e-12))
-          << more.device << " " << more.host << " " << more.disk << " against " << less.device << " " << less.host
-          << " " << less.disk;
+  EXPECT_TRUE(std::ranges::any_of(
+      reports, [](const ProgramReport& report) { return report.fits && report.disk_persistent_bytes > 0; }));
+  for (const ProgramReport& less : reports) {
+    for (const ProgramReport& more : reports) {
+      const bool is_more = less.budget_bytes <= more.budget_bytes && less.host_budget_bytes <= more.host_budget_bytes &&
+                           less.disk_budget_bytes <= more.disk_budget_bytes;
+      if (!is_more || !less.fits) continue;
+      SCOPED_TRACE(more.text() + "against\n" + less.text());
+      EXPECT_TRUE(more.fits);
+      EXPECT_LE(more.predicted_seconds, less.predicted_seconds * (1 + 1e-12));
     }
   }
+}
+
+TEST(SwappedDiskHomes, MoreOfAnyTierIsNeverSlowerNorRefused) {
+  expect_monotone(false, {1, 1.5, 2, 100}, {0, kMuch});
+}
+
+TEST(ManyFittedDiskHomes, MoreOfAnyTierIsNeverSlowerNorRefused) {
+  for (const bool by_fit : {false, true}) expect_monotone(by_fit, {1, 1.2, 1.5, 2, 3, 100}, {0, 60'000, kMuch});
 }
 
 TEST_P(FittedDiskHomes, GiveTheSameBitsInWhatWasPlanned) {
