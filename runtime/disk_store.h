@@ -56,7 +56,7 @@ class DiskStore {
 
   /// Takes block numbers below `num_blocks` from here on; what is stored stays. Only while no lane runs.
   void reserve_blocks(std::size_t num_blocks) { blocks_.resize(std::max(num_blocks, blocks_.size())); }
-  /// The same for homes of variables whose nodes are below `num_nodes`.
+  /// The same for the blocks of variables whose nodes are below `num_nodes`.
   void reserve_homes(std::size_t num_nodes) { homes_.resize(std::max(num_nodes, homes_.size())); }
   std::size_t num_bytes() const { return file_.num_bytes(); }
   std::size_t num_blocks() const { return blocks_.size(); }

@@ -102,7 +102,7 @@ void Engine::initialize(Where where) {
                   "initialize(): ", training_refused_, hint("end its scope first"));
     meet_graph();
     // What a session holds is given up only when its new values are there to be written.
-    VariableHomes homes = homes_;
+    VariableHomes places = homes_;
     ProgramCache programs(options_.program_memory);
     programs_.swap(programs);
     latest_ = nullptr;
@@ -118,7 +118,7 @@ void Engine::initialize(Where where) {
       programs_.swap(programs);
       latest_ = nullptr;
       count_programs();
-      homes_ = std::move(homes);
+      homes_ = std::move(places);
       initialized_ = was_initialized && !begun;
       cycle_ = cycle;
       throw;

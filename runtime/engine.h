@@ -227,7 +227,10 @@ class Engine {
   std::optional<ExecutionTimes> times_wanted(Executable& program) const;
   void tell_times(Executable& program, std::optional<ExecutionTimes> times);
   // Where variables lie (engine_homes.cpp).
-  using CompileWithHomes = std::function<std::unique_ptr<Executable>(int homes, const TierBudgets& budgets)>;
+  /// Compiles for a layout, as planned or as written.
+  enum class Listed { as_planned, as_written };
+  using CompileWithHomes =
+      std::function<std::unique_ptr<Executable>(int layout, const TierBudgets& budgets, Listed listed)>;
   bool may_have_disk_homes() const;
   void lay_out_variables();
   bool chooses_homes_by_time() const;

@@ -41,7 +41,7 @@ bool is_better(const ProgramReport& a, const ProgramReport& b) {
 
 }  // namespace
 
-/// With a disk. On a GPU, and of several ranks, homes are the device and the host alone.
+/// With a disk. On a GPU, and of several ranks, home tiers are the device and the host alone.
 bool Engine::may_have_disk_homes() const {
   return options_.swap_variables && device_->queues() == nullptr && options_.communicator == nullptr;
 }
@@ -82,47 +82,57 @@ std::vector<int> Engine::homes_to_try() const {
 
 /// The program for the layout in which it fits; where it is predicted what it takes, the quickest of those, and of
 /// equals the one with the least on disk. None counts as quicker than with all variables in host memory and no limit on
-/// that: with as much memory nothing else is looked at, and with less memory nothing is ever quicker.
+/// that: with as much memory nothing else is looked at, and with less memory nothing is ever quicker. Nothing is
+/// planned beside variables that leave too little off the device for the program as it is written, which offloads
+/// nothing.
 std::unique_ptr<Executable> Engine::compiled_with_homes(const CompileWithHomes& compile) const {
-  if (homes_.count() == 1) return compile(0, budgets_);
-  if (pending_ != nullptr) return compile(pending_->program->homes, budgets_);
+  if (homes_.count() == 1) return compile(0, budgets_, Listed::as_planned);
+  if (pending_ != nullptr) return compile(pending_->program->variable_layout, budgets_, Listed::as_planned);
   const bool by_time = chooses_homes_by_time();
   std::unique_ptr<Executable> best;
   double least = 0;
   int last = 0;
+  std::pair<std::size_t, int> closest{kAllMemory, 0};
   for (int number : homes_to_try()) {
-    std::unique_ptr<Executable> made = compile(number, budgets_);
+    if (planner_ != nullptr) {
+      const std::size_t lacking = excess(compile(number, budgets_, Listed::as_written)->report).first;
+      closest = std::min(closest, {lacking, number});
+      if (lacking > 0) continue;
+    }
+    std::unique_ptr<Executable> made = compile(number, budgets_, Listed::as_planned);
     ProgramReport& report = made->report;
     last = number;
     if (by_time && report.fits && report.predicted_seconds > 0) {
-      if (least == 0)
-        least = compile(0, {.device = budgets_.device, .host = kAllMemory, .disk = budgets_.disk})
-                    ->report.predicted_seconds;
+      if (least == 0) {
+        const TierBudgets all_of_host{.device = budgets_.device, .host = kAllMemory, .disk = budgets_.disk};
+        least = compile(0, all_of_host, Listed::as_planned)->report.predicted_seconds;
+      }
       report.predicted_seconds = std::max(report.predicted_seconds, least);
     }
     if (best == nullptr || is_better(report, best->report)) best = std::move(made);
     if (best->report.fits && best->report.predicted_seconds <= least) break;
   }
-  if (planner_ == nullptr || best->homes == last) return best;
+  if (best == nullptr) return compile(closest.second, budgets_, Listed::as_planned);
+  if (planner_ == nullptr || best->variable_layout == last) return best;
   // What the planner keeps of the program is to be of this one.
-  std::unique_ptr<Executable> again = compile(best->homes, budgets_);
+  std::unique_ptr<Executable> again = compile(best->variable_layout, budgets_, Listed::as_planned);
   again->report.predicted_seconds = std::max(again->report.predicted_seconds, least);
   return again;
 }
 
 /// Whether a program is to be compiled again since the variables have gone elsewhere: it may do with where they are.
 bool Engine::has_other_homes(const Executable& program) const {
-  return program.homes != homes_.number() && program.homes_then != homes_.number() && pending_ == nullptr &&
+  return program.variable_layout != homes_.number() && program.layout_then != homes_.number() && pending_ == nullptr &&
          !chooses_homes_by_time();
 }
 
 /// Brings the variables to where a program wants them. Their values stay where they were until all of them are there.
 void Engine::move_homes(const Executable& program) {
   const bool initializes = program.report.initializes;
-  if (program.homes != homes_.number() && !initializes) {
+  if (program.variable_layout != homes_.number() && !initializes) {
     holds_->make_place_for(program.report.host_peak_bytes);
     swaps_->prepare(program);
-    const VariableLayout &from = homes_.now(), &to = homes_.at(program.homes);
+    const VariableLayout &from = homes_.now(), &to = homes_.at(program.variable_layout);
     for (NodeId id = 0; id < static_cast<NodeId>(to.disk_offsets.size()); ++id) {
       const auto index = static_cast<std::size_t>(id);
       if (from.home_of(id) == to.home_of(id)) continue;
@@ -133,7 +143,7 @@ void Engine::move_homes(const Executable& program) {
              : swaps_->read_home(id, from.disk_offsets[index], {bytes, num_bytes});
     }
   }
-  homes_.set(program.homes, !initializes);
+  homes_.set(program.variable_layout, !initializes);
 }
 
 }  // namespace sectionflow

@@ -247,25 +247,28 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   if (options_.communicator != nullptr) decided.elsewhere = held_elsewhere(*graph_, options_.communicator->rank());
   const ConcreteGraph concrete(*graph_, decided);
   InstructionList written;
+  Listed listed = Listed::as_planned;
   const auto write = [&](PlanningTools& tools) {
     tools.is_fitted_later = planner != nullptr;
     written = writer(tools);
+    if (listed == Listed::as_written) return written;
     if (planner != nullptr) return planner->planned(written, tools);
     return edit_instructions_ ? edit_instructions_(written, tools) : written;
   };
-  auto compiled = compiled_with_homes([&](int homes, const TierBudgets& budgets) {
+  auto compiled = compiled_with_homes([&](int layout, const TierBudgets& budgets, Listed how) {
+    listed = how;
     auto made = std::make_unique<Executable>(compile_program(concrete, write, requested.fetches.size(),
-                                                             homes_.at(homes), *device_,
+                                                             homes_.at(layout), *device_,
                                                              {.budgets = budgets,
                                                               .carrier = carrier(),
                                                               .link_bandwidth = options_.link_bandwidth,
                                                               .poison = options_.poison,
                                                               .check = options_.check_schedules,
                                                               .edit_schedule = edit_schedule_}));
-    made->homes = homes;
+    made->variable_layout = layout;
     return made;
   });
-  compiled->homes_then = homes_.number();
+  compiled->layout_then = homes_.number();
   check_placement(*graph_, compiled->schedule, options_.device);
   compiled->report.context_bytes = statistics_.context_bytes;
   compiled->written = std::move(written);
@@ -287,14 +290,8 @@ CopyCarrier Engine::carrier() const {
 }
 
 PlanningTools Engine::tools_for(const Program& program, const ConcreteGraph& graph) {
-  return {graph,
-          program.schedule.fetches.size(),
-          homes_.at(program.homes),
-          *device_,
-          budgets_,
-          carrier(),
-          options_.link_bandwidth,
-          options_.poison ? kPoisonGuardBytes : 0};
+  return {graph,     program.schedule.fetches.size(), homes_.at(program.variable_layout),     *device_, budgets_,
+          carrier(), options_.link_bandwidth,         options_.poison ? kPoisonGuardBytes : 0};
 }
 
 const Executable* Engine::latest_program() const {

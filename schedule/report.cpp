@@ -48,7 +48,7 @@ std::string ProgramReport::text() const {
             exact(disk_peak_bytes) + excess_text("disk", disk_peak_bytes, disk_budget_bytes) + "\n";
   }
   if (disk_persistent_bytes > 0) {
-    text += "  homes:      " + bytes_text(host_persistent_bytes) + " of variables in host memory, " +
+    text += "  variables:  " + bytes_text(host_persistent_bytes) + " in host memory, " +
             bytes_text(disk_persistent_bytes) + " on disk\n";
   }
   if (bytes_communicated > 0) text += "  in common:  " + bytes_text(bytes_communicated) + " of all ranks\n";

@@ -17,17 +17,17 @@ using namespace testing_support;
 
 /// A slow disk and links that make offloading cost something, and little effort.
 FitBudgetOptions quick_fit() {
-  return {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e9, .link_out = 1e8, .link_in = 1e8}, .effort = 100};
+  return {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e9, .link_out = 1e8, .link_in = 1e8}, .effort = 1};
 }
 
 ProgramReport planned(SessionOptions options, bool by_fit) {
-  HomeCase homes(Momentum{}, options);
+  HomeCase tried(Momentum{}, options);
   if (by_fit) {
-    fit_budget(*homes.session, quick_fit());
+    fit_budget(*tried.session, quick_fit());
   } else {
-    insert_swaps(*homes.session, {.profile = quick_fit().profile});
+    insert_swaps(*tried.session, {.profile = quick_fit().profile});
   }
-  return homes.plan();
+  return tried.plan();
 }
 
 class FittedDiskHomes : public ::testing::TestWithParam<bool> {};  // or swaps alone
@@ -77,29 +77,29 @@ TEST_P(FittedDiskHomes, GiveTheSameBitsInWhatWasPlanned) {
   resident.session->initialize();
   SessionOptions options = least_host_memory(Momentum{}, much_memory(true));
   options.host_memory += options.host_memory / 4;
-  HomeCase homes(Momentum{}, options);
+  HomeCase tried(Momentum{}, options);
   if (GetParam()) {
-    fit_budget(*homes.session, quick_fit());
+    fit_budget(*tried.session, quick_fit());
   } else {
-    insert_swaps(*homes.session, {.profile = quick_fit().profile});
+    insert_swaps(*tried.session, {.profile = quick_fit().profile});
   }
-  homes.session->initialize();
-  const ProgramReport report = homes.plan();
+  tried.session->initialize();
+  const ProgramReport report = tried.plan();
   EXPECT_GT(report.disk_persistent_bytes, 0U);
   EXPECT_GT(report.predicted_seconds, 0);
-  homes.session->set_measuring(true);
+  tried.session->set_measuring(true);
   for (int step = 0; step < 2; ++step) {
-    EXPECT_TRUE(bitwise_equal(homes.step(step), resident.step(step)));
-    EXPECT_EQ(homes.session->statistics().measured_host_peak_bytes, report.host_peak_bytes);
-    EXPECT_EQ(homes.session->statistics().measured_disk_peak_bytes, report.disk_peak_bytes);
+    EXPECT_TRUE(bitwise_equal(tried.step(step), resident.step(step)));
+    EXPECT_EQ(tried.session->statistics().measured_host_peak_bytes, report.host_peak_bytes);
+    EXPECT_EQ(tried.session->statistics().measured_disk_peak_bytes, report.disk_peak_bytes);
   }
-  EXPECT_EQ(first_difference(resident.state(), homes.state()), "");
+  EXPECT_EQ(first_difference(resident.state(), tried.state()), "");
 }
 
 TEST(ExplainedDiskHomes, SayWhereTheirHomeIs) {
-  HomeCase homes(Momentum{}, least_host_memory(Momentum{}, much_memory()));
-  (void)homes.plan();
-  const Explanation explanation = explain(*homes.session, {.price = false});
+  HomeCase tried(Momentum{}, least_host_memory(Momentum{}, much_memory()));
+  (void)tried.plan();
+  const Explanation explanation = explain(*tried.session, {.price = false});
   EXPECT_TRUE(std::ranges::any_of(explanation.tensors, [](const ExplainedTensor& tensor) {
     return tensor.fate == Fate::on_disk && tensor.reason.find("home tier is the disk") != std::string::npos;
   }));

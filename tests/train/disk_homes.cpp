@@ -16,18 +16,18 @@ using namespace testing_support;
 TEST(CheckpointsOfDiskHomes, GoToOtherHomesAndBack) {
   const TemporaryFolder folder;
   const Adam adam;
-  HomeCase resident(adam, {.device_memory = kMuch}), homes(adam, least_host_memory(adam, much_memory()));
-  for (HomeCase* each : {&resident, &homes}) each->session->initialize();
+  HomeCase resident(adam, {.device_memory = kMuch}), tried(adam, least_host_memory(adam, much_memory()));
+  for (HomeCase* each : {&resident, &tried}) each->session->initialize();
   for (int step = 0; step < 2; ++step) {
     resident.step(step);
-    homes.step(step);
+    tried.step(step);
   }
-  ASSERT_GT(homes.bytes_on_disk(), 0U);
+  ASSERT_GT(tried.bytes_on_disk(), 0U);
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
-  save_variables(*homes.session, path("homes.safetensors"));
+  save_variables(*tried.session, path("tried.safetensors"));
   HomeCase on_device(adam, {.device_memory = kMuch}), on_disk(adam, least_host_memory(adam, much_memory(true)));
   for (HomeCase* each : {&on_device, &on_disk}) each->session->initialize();
-  load_variables(*on_device.session, path("homes.safetensors"));
+  load_variables(*on_device.session, path("tried.safetensors"));
   EXPECT_EQ(first_difference(resident.state(), on_device.state()), "");
   on_device.step(2);
   save_variables(*on_device.session, path("device.safetensors"));
