@@ -83,7 +83,7 @@ TEST_P(DiskHomes, AByteLessOfAnyTierIsRefused) {
   is_refused(less);
 }
 
-TEST_P(DiskHomes, ThereAreNoneWhereHostMemoryHasRoom) {
+TEST_P(DiskHomes, ThereAreNoneWhereHostMemoryHoldsAll) {
   HomeCase with(Adam{}, much_memory(GetParam()));
   SessionOptions without_disk = much_memory(GetParam());
   without_disk.disk = 0;
