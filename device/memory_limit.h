@@ -41,6 +41,8 @@ struct TierBudgets {
   std::size_t device = 0;  ///< variables included
   std::size_t host = 0;
   std::size_t disk = 0;
+
+  friend bool operator==(const TierBudgets&, const TierBudgets&) = default;
 };
 
 inline namespace literals {

@@ -121,10 +121,16 @@ class Explainer {
     }
     if (!is_scratch) add_absences(on_device, tensor);
     TensorFacts facts = facts_of(on_device, first.value, tensor);
+    facts.has_disk_home = std::ranges::any_of(buffers, [&](int index) { return is_on_way_from_disk(buffer(index)); });
     tensor.fate = fate_of(facts, tensor);
     if (tensor.fate == Fate::kept) tensor.spared_seconds = facts.least_seconds();
     tensor.reason = reason_of(facts, tensor);
     return tensor;
+  }
+
+  /// A variable in host memory that has no number of an offload.
+  static bool is_on_way_from_disk(const Buffer& stay) {
+    return stay.tier == Tier::host && stay.offload < 0 && is_variable(stay.value);
   }
 
   void add_stay(int index, ExplainedTensor& tensor) const {

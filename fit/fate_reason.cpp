@@ -61,7 +61,7 @@ const char* fate_name(Fate fate) {
 Fate fate_of(const TensorFacts& facts, const ExplainedTensor& tensor) {
   if (facts.is_scratch) return Fate::scratch;
   if (facts.parts > 1) return Fate::in_parts;
-  if (tensor.times_to_disk > 0) return Fate::on_disk;
+  if (tensor.times_to_disk > 0 || facts.has_disk_home) return Fate::on_disk;
   if (tensor.times_to_host > 0 || facts.has_host_home) return Fate::on_host;
   if (tensor.times_again > 0) return Fate::computed_again;
   return facts.steps > 0 ? Fate::kept : Fate::passing;
@@ -86,6 +86,7 @@ std::string reason_of(const TensorFacts& facts, const ExplainedTensor& tensor) {
       if (facts.has_host_home) return "a variable whose home tier is host memory: " + bargain(facts, tensor);
       [[fallthrough]];
     case Fate::on_disk:
+      if (facts.has_disk_home) return "a variable whose home tier is the disk: " + bargain(facts, tensor);
       if (facts.from.empty()) return "copied out and not back: " + bargain(facts, tensor);
       return text_of("away from ", facts.from, " until ", facts.until, ": copies of ", bargain(facts, tensor),
                      facts.may_be_again ? "; computing it again would take " + milliseconds(facts.again_seconds)

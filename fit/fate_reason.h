@@ -15,6 +15,7 @@ struct TensorFacts {
   bool is_scratch = false;
   bool is_of_ranks = false;     ///< scratch of all that communicates
   bool has_host_home = false;   ///< a variable that is copied in where it is used
+  bool has_disk_home = false;   ///< the same, read from the disk before
   bool may_be_again = false;    ///< its operation may be executed again, or it is fed
   double again_seconds = 0;     ///< what that operation takes
   double copy_seconds = 0;      ///< out to the host and back

@@ -37,7 +37,7 @@ FittedList ListDrafts::plain(const InstructionList& list) {
   FittedList drafted{.list = list,
                      .device_peak = draft.device_peak_bytes,
                      .host_peak = draft.host_peak_bytes,
-                     .disk_peak = draft.plan.disk.peak_bytes};
+                     .disk_peak = draft.disk_peak_bytes};
   drafted.seconds = predict(draft, times_).seconds;
   return drafted;
 }

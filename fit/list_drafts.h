@@ -71,7 +71,7 @@ class ListDrafts {
 
   /// Whether policies offload whatever the budgets are.
   bool has_forced() const { return tools_.forces_offloads && policies_.offloads; }
-  bool copies_variables() const { return tools_.variables().host_end_bytes > 0; }
+  bool copies_variables() const { return tools_.variables().has_homes_off_device(); }
   /// Whether a list takes more than its executions: copies.
   bool must_be_simulated() const { return has_forced() || copies_variables(); }
 

@@ -200,7 +200,7 @@ void PartsFitter::make_parts(int parts) {
   FittedList drafted{.list = list,
                      .device_peak = draft.device_peak_bytes,
                      .host_peak = draft.host_peak_bytes,
-                     .disk_peak = draft.plan.disk.peak_bytes,
+                     .disk_peak = draft.disk_peak_bytes,
                      .seconds = predict(draft, times).seconds,
                      .notes = chains_->notes(parts, request_.name)};
   in_parts_.push_back({parts, std::move(list), std::move(drafted)});

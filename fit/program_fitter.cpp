@@ -156,12 +156,17 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
   FitRequest request = request_;
   request.policies = tools.policies;
   // By its fingerprint alone nobody can tell that a plan keeps to policies.
+  const std::size_t on_disk = tools.variables().disk_end_bytes;
+  // What other budgets would do is asked to be compared with, and is not kept.
+  if (tools.budgets() != engine_.budgets()) return fit_list(list, tools, request).list;
   const bool has_policies = request.policies.may_repeat || request.policies.offloads;
   if (has_policies) {
     with_policies_.insert(facts.fingerprint);
   } else {
     with_policies_.erase(facts.fingerprint);
-    if (const ProgramPlan* const known = planned_.find(facts.fingerprint)) {
+    const auto beside = planned_beside_.find(facts.fingerprint);
+    const bool is_beside_these = beside == planned_beside_.end() || beside->second == on_disk;
+    if (const ProgramPlan* const known = planned_.find(facts.fingerprint); known != nullptr && is_beside_these) {
       ProgramPlan before = *known;
       if (auto found = by_known(before, written, tools, "what was planned before", why_not)) return *std::move(found);
     }
@@ -169,6 +174,7 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
   }
   tell_search(list, facts, why_not, tools);
   FittedList fitted = fit_list(list, tools, request);
+  planned_beside_[facts.fingerprint] = on_disk;
   if (auto plan = described(fitted, written, facts)) {
     planned_.put(*std::move(plan));
     refused_.erase(facts.fingerprint);
@@ -281,12 +287,12 @@ std::optional<InstructionList> ProgramFitter::by_known(ProgramPlan& plan, const 
     if (!draft.fits) {
       why_not = text_of("by ", whose, " ", plan.facts.name(), " takes ", bytes_text(draft.device_peak_bytes),
                         " of device memory, ", bytes_text(draft.host_peak_bytes), " of host memory and ",
-                        bytes_text(draft.plan.disk.peak_bytes), " of disk");
+                        bytes_text(draft.disk_peak_bytes), " of disk");
       return std::nullopt;
     }
     plan.device_peak = draft.device_peak_bytes;
     plan.host_peak = draft.host_peak_bytes;
-    plan.disk_peak = draft.plan.disk.peak_bytes;
+    plan.disk_peak = draft.disk_peak_bytes;
     tools.notes.insert(tools.notes.end(), plan.notes.begin(), plan.notes.end());
     return list;
   } catch (const Error& error) {

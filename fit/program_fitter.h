@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -88,7 +89,10 @@ class ProgramFitter final : public ProgramPlanner {
   Profile profile_;
   bool has_own_profile_;  // that was given or measured here: that of a checkpoint does not take its place
   FitPlan given_;
-  PlanContent planned_;               // what was given, and what was planned here
+  PlanContent planned_;  // what was given, and what was planned here
+  /// By fingerprint: the bytes of variables on disk beside which a program was planned here. Beside others it is
+  /// planned apart, so that they are compared by what is best for each.
+  std::map<std::string, std::size_t> planned_beside_;
   std::set<std::string> refused_;     // fingerprints of programs that no plan is known for that can be executed here
   std::vector<ProgramFacts> served_;  // by the plan that was given
   std::optional<Origin> restored_;    // of a checkpoint

@@ -9,6 +9,9 @@ namespace sectionflow {
 /// Whose bytes a block of the swap file holds: part of its checksum, so that bytes are never taken for another
 /// tensor's, nor for those of another cycle.
 struct BlockLabel {
+  /// Of a variable, whose bytes stay from cycle to cycle.
+  static constexpr std::uint64_t kAnyCycle = static_cast<std::uint64_t>(-1);
+
   std::uint64_t tensor = 0;  ///< a number of the caller's
   int section = -1;          ///< whose tensor it is; -1 where there are no sections
   std::uint64_t cycle = 0;

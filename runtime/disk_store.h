@@ -27,6 +27,11 @@ struct DiskStoreOptions {
   DiskCalls calls{};
 };
 
+/// The number of the block that is a variable's home, by its node: they are below 0, those of offloads are not.
+constexpr int home_block(int node) {
+  return -1 - node;
+}
+
 /// The disk tier: blocks of bytes in one swap file (see SwapFile), each with a checksum that is kept in memory. What is
 /// read is what was written under the same label, or an error is thrown before anybody uses it.
 ///
@@ -44,12 +49,15 @@ class DiskStore {
   /// InternalError for a block or bytes outside of the store.
   void write(int block, std::size_t offset, std::span<const std::byte> bytes, const BlockLabel& label);
   /// Reads the block back. Throws: DataError (swap_damaged), naming tensor, section and offset, when these are not the
-  /// bytes that were written under this label; what lies in `bytes` then must not be used. DeviceError (disk_io) as for
-  /// write. InternalError for a block that was not written, or elsewhere, or of another length.
+  /// bytes that were written under this label, or when writing them has failed; what lies in `bytes` then must not be
+  /// used. DeviceError (disk_io) as for write. InternalError for a block that was not written, or elsewhere, or of
+  /// another length.
   void read(int block, std::size_t offset, std::span<std::byte> bytes, const BlockLabel& label);
 
   /// Takes block numbers below `num_blocks` from here on; what is stored stays. Only while no lane runs.
   void reserve_blocks(std::size_t num_blocks) { blocks_.resize(std::max(num_blocks, blocks_.size())); }
+  /// The same for the blocks of variables whose nodes are below `num_nodes`.
+  void reserve_homes(std::size_t num_nodes) { homes_.resize(std::max(num_nodes, homes_.size())); }
   std::size_t num_bytes() const { return file_.num_bytes(); }
   std::size_t num_blocks() const { return blocks_.size(); }
   const std::string& folder() const { return file_.folder(); }
@@ -73,6 +81,7 @@ class DiskStore {
     std::uint64_t checksum = 0;
     BlockLabel label{};
     bool is_written = false;
+    bool is_lost = false;  // its bytes have been written in part
   };
   struct Direction {
     Direction(const SwapFile& file, const DiskCalls& calls) : queue(file, calls) {}
@@ -83,13 +92,15 @@ class DiskStore {
   Block& block_at(int block, std::size_t offset, std::size_t num_bytes);
   /// "tensor 'relu_3' of section 2 in cycle 7 (4.00 MiB at byte 8192 of the swap file in 'folder')"
   std::string place_text(const BlockLabel& label, std::size_t offset, std::size_t num_bytes) const;
+  [[noreturn]] void refuse_damaged(const BlockLabel& label, std::size_t offset, std::size_t num_bytes,
+                                   const std::string& cause) const;
   [[noreturn]] void refuse(const char* verb, const DiskOutcome& outcome, const BlockLabel& label, std::size_t offset,
                            std::size_t num_bytes) const;
 
   DiskStoreOptions options_;
   SwapFile file_;
   Direction out_, in_;
-  std::vector<Block> blocks_;
+  std::vector<Block> blocks_, homes_;
   std::atomic<std::size_t> high_water_{0};
 };
 

@@ -102,7 +102,7 @@ void Engine::initialize(Where where) {
                   "initialize(): ", training_refused_, hint("end its scope first"));
     meet_graph();
     // What a session holds is given up only when its new values are there to be written.
-    VariableLayout layout = layout_;
+    VariableHomes places = homes_;
     ProgramCache programs(options_.program_memory);
     programs_.swap(programs);
     latest_ = nullptr;
@@ -118,7 +118,7 @@ void Engine::initialize(Where where) {
       programs_.swap(programs);
       latest_ = nullptr;
       count_programs();
-      layout_ = std::move(layout);
+      homes_ = std::move(places);
       initialized_ = was_initialized && !begun;
       cycle_ = cycle;
       throw;
@@ -169,6 +169,7 @@ std::vector<HostTensor> Engine::execute(Executable& program, const Feeds& feeds,
   const auto inside = enter();
   check_not_pending("run");
   const auto pointers = ready_feeds(program, feeds);
+  move_homes(program);
   if (measuring_) begin_measurement(program);
   std::optional<ExecutionTimes> times = times_wanted(program);
   auto fetched = execute_range(program, 0, static_cast<StepIndex>(program.schedule.steps.size()), pointers, options,
@@ -183,6 +184,7 @@ std::vector<HostTensor> Engine::execute_forward_half(Executable& program, const 
   const auto inside = enter();
   check_not_pending("run_forward");
   const auto pointers = ready_feeds(program, feeds);
+  move_homes(program);
   if (measuring_) begin_measurement(program);
   auto pending = std::make_unique<Pending>();
   pending->program = &program;
@@ -198,7 +200,7 @@ std::vector<HostTensor> Engine::execute_forward_half(Executable& program, const 
   auto fetched =
       execute_range(program, 0, program.schedule.half, pointers, options, pending->times ? &*pending->times : nullptr);
   pending_ = std::move(pending);
-  statistics_.bytes_in_use = layout_.end_bytes + program.digest.forward.waiting_device_bytes;
+  statistics_.bytes_in_use = layout().end_bytes + program.digest.forward.waiting_device_bytes;
   statistics_.bytes_active = statistics_.bytes_in_use;
   return fetched;
 }
@@ -242,7 +244,7 @@ std::vector<HostTensor> Engine::execute_backward_half(Executable* instead, const
 void Engine::discard_forward_half() {
   const auto inside = enter();
   pending_.reset();
-  statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
+  statistics_.bytes_in_use = statistics_.bytes_active = layout().end_bytes;
 }
 
 const Program* Engine::pending() const {
@@ -262,7 +264,7 @@ std::vector<HostTensor> Engine::execute_here(Executable& program, StepIndex firs
   holds_->make_place_for(program.report.host_peak_bytes);
   swaps_->prepare(program);
   const bool is_bound = !program.bound.empty();
-  if (!is_bound) bind_program(program, *graph_, layout_, base, swaps_->host_base());
+  if (!is_bound) bind_program(program, *graph_, layout(), base, swaps_->host_base());
   const bool first_time = program.queue == nullptr;
   if (device_->queues() != nullptr) {
     if (first_time) program.queue = std::make_unique<QueueProgram>(program, *device_->queues());

@@ -24,6 +24,7 @@
 #include "runtime/program_planner.h"
 #include "runtime/session.h"
 #include "runtime/trace.h"
+#include "runtime/variable_homes.h"
 #include "schedule/build_schedule.h"
 #include "schedule/program.h"
 #include "schedule/report.h"
@@ -74,7 +75,7 @@ class Engine {
   const TierBudgets& budgets() const { return budgets_; }
   const Device& device() const { return *device_; }
   /// Where the variables lie.
-  const VariableLayout& layout() const { return layout_; }
+  const VariableLayout& layout() const { return homes_.now(); }
   /// Bytes that a variable with a place has there: none of a shard that another rank has all of.
   std::size_t bytes_here(Value held) const;
   /// What traces are told.
@@ -225,7 +226,18 @@ class Engine {
                                        ExecutionTimes* times);
   std::optional<ExecutionTimes> times_wanted(Executable& program) const;
   void tell_times(Executable& program, std::optional<ExecutionTimes> times);
+  // Where variables lie (engine_homes.cpp).
+  /// Compiles for a layout, as planned or as written.
+  enum class Listed { as_planned, as_written };
+  using CompileWithHomes =
+      std::function<std::unique_ptr<Executable>(int layout, const TierBudgets& budgets, Listed listed)>;
+  bool may_have_disk_homes() const;
   void lay_out_variables();
+  bool chooses_homes_by_time() const;
+  std::vector<int> homes_to_try() const;
+  std::unique_ptr<Executable> compiled_with_homes(const CompileWithHomes& compile) const;
+  bool has_other_homes(const Executable& program) const;
+  void move_homes(const Executable& program);
   void meet_graph();
   bool knows(const Node& node) const;
   std::int64_t read_counter(NodeId variable) const;
@@ -248,7 +260,10 @@ class Engine {
   void agree(Executable& program);
   void leave_ranks() noexcept;
   void check_not_pending(const char* call) const;
-  std::byte* variable_bytes(Value variable, const char* call);
+  Value check_variable(Value variable, const char* call);
+  std::byte* bytes_of_place(Value held);
+  void read_place(Value held, std::byte* to);
+  void write_place(Value held, const std::byte* from);
   void write_held(Value held, const HostTensor& whole);
 
   Graph* graph_;
@@ -258,7 +273,7 @@ class Engine {
   int threads_ = 0;
   TierBudgets budgets_;
   std::unique_ptr<Arena> arena_;
-  VariableLayout layout_;
+  VariableHomes homes_;
   bool initialized_ = false;
   bool torn_ = false;
   std::uint64_t cycle_ = 0;
@@ -268,7 +283,7 @@ class Engine {
   ProgramCache programs_;
   const Executable* latest_ = nullptr;
   std::uint64_t num_compiled_ = 0;
-  std::vector<std::uint64_t> known_;  // serials of the nodes of which layout_ and executions_ tell, by number
+  std::vector<std::uint64_t> known_;  // serials of the nodes of which homes_ and executions_ tell, by number
   std::unique_ptr<Pending> pending_;
   std::vector<std::int64_t> executions_;
   std::vector<double> pass_seconds_;

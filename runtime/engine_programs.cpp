@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -103,11 +104,8 @@ void Engine::meet_graph() {
          (known_.size() > num_nodes || !knows(graph_->node(static_cast<NodeId>(known_.size() - 1))))) {
     known_.pop_back();
   }
-  if (known_.size() == num_nodes && layout_.offsets.size() == num_nodes && executions_.size() == num_nodes) return;
-  for (auto* offsets : {&layout_.offsets, &layout_.host_offsets}) {
-    if (offsets->size() > known_.size()) offsets->resize(known_.size());
-    offsets->resize(num_nodes, VariableLayout::kAbsent);
-  }
+  if (known_.size() == num_nodes && layout().offsets.size() == num_nodes && executions_.size() == num_nodes) return;
+  homes_.meet_graph(known_.size(), num_nodes);
   if (executions_.size() > known_.size()) executions_.resize(known_.size());
   executions_.resize(num_nodes, 0);
   known_.reserve(num_nodes);
@@ -180,13 +178,15 @@ Engine::PlannedProgram Engine::fullest_program(const Signature& fed, const Progr
 std::int64_t Engine::read_counter(NodeId variable) const {
   std::int64_t count = 0;
   const auto id = static_cast<std::size_t>(variable);
-  if (!initialized_ || !knows(graph_->node(variable)) || !layout_.contains(variable)) return count;
-  if (layout_.has_host_home(variable)) {
+  if (!initialized_ || !knows(graph_->node(variable)) || !layout().contains(variable)) return count;
+  if (layout().has_disk_home(variable)) {
+    swaps_->read_home(variable, layout().disk_offsets[id], std::as_writable_bytes(std::span(&count, 1)));
+  } else if (layout().has_host_home(variable)) {
     const std::byte* base = swaps_->host_base();
-    if (base != nullptr) std::memcpy(&count, base + layout_.host_offsets[id], sizeof(count));
+    if (base != nullptr) std::memcpy(&count, base + layout().host_offsets[id], sizeof(count));
   } else if (arena_) {
     const auto entered = device_->enter();
-    device_->copy_to_host(&count, arena_->data() + layout_.offsets[id], sizeof(count));
+    device_->copy_to_host(&count, arena_->data() + layout().offsets[id], sizeof(count));
   }
   return count;
 }
@@ -231,7 +231,7 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   Executable* found = initialized_ ? programs_.find(key) : nullptr;
   ProgramPlanner* const planner = planner_ != nullptr ? planner_->planner.get() : nullptr;
   const bool is_due = found != nullptr && planner != nullptr && pending_ == nullptr && planner->is_due(*found);
-  if (found != nullptr && !is_due) {
+  if (found != nullptr && !is_due && !has_other_homes(*found)) {
     latest_ = found;
     return *found;
   }
@@ -247,25 +247,34 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   if (options_.communicator != nullptr) decided.elsewhere = held_elsewhere(*graph_, options_.communicator->rank());
   const ConcreteGraph concrete(*graph_, decided);
   InstructionList written;
+  Listed listed = Listed::as_planned;
   const auto write = [&](PlanningTools& tools) {
     tools.is_fitted_later = planner != nullptr;
     written = writer(tools);
+    if (listed == Listed::as_written) return written;
     if (planner != nullptr) return planner->planned(written, tools);
     return edit_instructions_ ? edit_instructions_(written, tools) : written;
   };
-  auto compiled =
-      std::make_unique<Executable>(compile_program(concrete, write, requested.fetches.size(), layout_, *device_,
-                                                   {.budgets = budgets_,
-                                                    .carrier = carrier(),
-                                                    .link_bandwidth = options_.link_bandwidth,
-                                                    .poison = options_.poison,
-                                                    .check = options_.check_schedules,
-                                                    .edit_schedule = edit_schedule_}));
+  auto compiled = compiled_with_homes([&](int layout, const TierBudgets& budgets, Listed how) {
+    listed = how;
+    auto made = std::make_unique<Executable>(compile_program(concrete, write, requested.fetches.size(),
+                                                             homes_.at(layout), *device_,
+                                                             {.budgets = budgets,
+                                                              .carrier = carrier(),
+                                                              .link_bandwidth = options_.link_bandwidth,
+                                                              .poison = options_.poison,
+                                                              .check = options_.check_schedules,
+                                                              .edit_schedule = edit_schedule_}));
+    made->variable_layout = layout;
+    return made;
+  });
+  compiled->layout_then = homes_.number();
   check_placement(*graph_, compiled->schedule, options_.device);
   compiled->report.context_bytes = statistics_.context_bytes;
   compiled->written = std::move(written);
   compiled->number = num_compiled_++;
   compiled->generation = graph_->generation();
+  compiled->report.has_disk_homes = may_have_disk_homes();
   compiled->report.may_swap = planner != nullptr || edit_instructions_ != nullptr;
   // A folder that is none, or too full, shows before anything runs.
   if (compiled->report.fits) swaps_->prepare(*compiled);
@@ -281,14 +290,8 @@ CopyCarrier Engine::carrier() const {
 }
 
 PlanningTools Engine::tools_for(const Program& program, const ConcreteGraph& graph) {
-  return {graph,
-          program.schedule.fetches.size(),
-          layout_,
-          *device_,
-          budgets_,
-          carrier(),
-          options_.link_bandwidth,
-          options_.poison ? kPoisonGuardBytes : 0};
+  return {graph,     program.schedule.fetches.size(), homes_.at(program.variable_layout),     *device_, budgets_,
+          carrier(), options_.link_bandwidth,         options_.poison ? kPoisonGuardBytes : 0};
 }
 
 const Executable* Engine::latest_program() const {
@@ -329,7 +332,7 @@ TrialMemory Engine::trial_memory() {
   // Before there is an arena, its bytes may be taken for as long as a trial lasts.
   if (!arena_) return {.most_allocated = budgets_.device};
   next_feeds_->lose();
-  std::size_t begin = round_up(layout_.end_bytes);
+  std::size_t begin = round_up(layout().end_bytes);
   if (pending_) {
     // What the forward half has left lies below its peak; where that is measured, nobody writes above it.
     if (pending_->is_measured) return {};

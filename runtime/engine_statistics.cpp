@@ -60,7 +60,8 @@ void Engine::add_forward_half(const Program& forward) {
   raise(statistics_.peak_bytes_active, device);
   raise(statistics_.planned_host_peak_bytes,
         forward_half_peak(forward, Tier::host, report.host_persistent_bytes, forward.host_offset));
-  raise(statistics_.planned_disk_peak_bytes, forward_half_peak(forward, Tier::disk, 0, 0));
+  raise(statistics_.planned_disk_peak_bytes,
+        forward_half_peak(forward, Tier::disk, report.disk_persistent_bytes, forward.disk_offset));
   const ForwardHalfFigures& half = forward.digest.forward;
   statistics_.bytes_reclaimed += half.bytes_out;
   // What is left to the backward half is counted there.
@@ -82,12 +83,12 @@ void Engine::finish(const Program& program, bool completed, bool is_measured) {
   statistics_.measured_host_peak_bytes = statistics_.measured_disk_peak_bytes = 0;
   if (is_measured) {
     const std::size_t touched = arena().highest_touched(program.transient_offset);
-    statistics_.measured_peak_bytes = touched > program.transient_offset ? touched : layout_.end_bytes;
+    statistics_.measured_peak_bytes = touched > program.transient_offset ? touched : layout().end_bytes;
     statistics_.measured_host_peak_bytes = swaps_->measured_host_peak(program);
-    statistics_.measured_disk_peak_bytes = swaps_->measured_disk_peak();
+    statistics_.measured_disk_peak_bytes = swaps_->measured_disk_peak(program);
   }
   statistics_.bytes_reclaimed += program.report.bytes_out;
-  statistics_.bytes_in_use = statistics_.bytes_active = layout_.end_bytes;
+  statistics_.bytes_in_use = statistics_.bytes_active = layout().end_bytes;
   statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, peak);
   statistics_.peak_bytes_active = statistics_.peak_bytes_in_use;
 }
@@ -110,8 +111,8 @@ Engine::Workbench Engine::workbench() {
   SF_CHECK_CODE(initialized_, ArgumentError, ErrorCode::not_initialized, "the session's variables have no values yet",
                 hint("call session.initialize() first"));
   next_feeds_->lose();
-  const std::size_t begin = std::min(round_up(layout_.end_bytes), budgets_.device);
-  return {*device_, layout_, arena().data(), {arena().data() + begin, budgets_.device - begin}};
+  const std::size_t begin = std::min(round_up(layout().end_bytes), budgets_.device);
+  return {*device_, layout(), arena().data(), {arena().data() + begin, budgets_.device - begin}};
 }
 
 }  // namespace sectionflow

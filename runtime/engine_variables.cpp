@@ -72,21 +72,8 @@ std::size_t Engine::bytes_here(Value held) const {
   return is_elsewhere ? 0 : held.type().bytes();
 }
 
-void Engine::lay_out_variables() {
-  layout_.offsets.assign(static_cast<std::size_t>(graph_->num_nodes()), VariableLayout::kAbsent);
-  layout_.host_offsets = layout_.offsets;
-  layout_.end_bytes = layout_.host_end_bytes = 0;
-  auto& offsets = options_.swap_variables ? layout_.host_offsets : layout_.offsets;
-  std::size_t& end = options_.swap_variables ? layout_.host_end_bytes : layout_.end_bytes;
-  for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
-    Node& node = graph_->node(id);
-    if (!node.op().is_variable() || shard_of(node.output()).valid()) continue;
-    offsets[id] = round_up(end);
-    end = offsets[id] + bytes_here(node.output());
-  }
-}
-
-std::byte* Engine::variable_bytes(Value variable, const char* call) {
+/// What the session has of it: itself, or the rank's shard of it. Throws: ArgumentError where it has no value.
+Value Engine::check_variable(Value variable, const char* call) {
   check_not_pending(call);
   meet_graph();
   SF_CHECK(variable.valid() && &variable.graph() == graph_ && is_variable(variable), ArgumentError, call, " of '",
@@ -95,12 +82,52 @@ std::byte* Engine::variable_bytes(Value variable, const char* call) {
                 "': a failure after the first update left this session's variables half updated",
                 hint("call session.initialize()"));
   const Value held = place_of(variable);
-  const auto id = static_cast<std::size_t>(held.node().id());
-  SF_CHECK_CODE(initialized_ && layout_.contains(held.node().id()), ArgumentError, ErrorCode::not_initialized, call,
+  SF_CHECK_CODE(initialized_ && layout().contains(held.node().id()), ArgumentError, ErrorCode::not_initialized, call,
                 " of '", variable.name(), "': it has no value yet", hint("call session.initialize() first"));
   check_ranks_of_shard(held, options_.communicator.get());
-  return layout_.has_host_home(held.node().id()) ? swaps_->host_base() + layout_.host_offsets[id]
-                                                 : arena().data() + layout_.offsets[id];
+  return held;
+}
+
+/// In host memory or the arena; nullptr on disk.
+std::byte* Engine::bytes_of_place(Value held) {
+  const auto id = static_cast<std::size_t>(held.node().id());
+  switch (layout().home_of(held.node().id())) {
+    case Tier::device:
+      return arena().data() + layout().offsets[id];
+    case Tier::host:
+      return swaps_->host_base() + layout().host_offsets[id];
+    case Tier::disk:
+      break;
+  }
+  return nullptr;
+}
+
+void Engine::read_place(Value held, std::byte* to) {
+  const NodeId id = held.node().id();
+  const std::size_t num_bytes = bytes_here(held);
+  const Tier home = layout().home_of(id);
+  if (home == Tier::disk) {
+    swaps_->read_home(id, layout().disk_offsets[static_cast<std::size_t>(id)], {to, num_bytes});
+  } else if (device_->kind() == DeviceKind::cpu || home == Tier::host) {
+    const auto entered = device_->enter();
+    copy_past_caches(to, bytes_of_place(held), num_bytes);
+  } else {
+    device_->copy_to_host(to, bytes_of_place(held), num_bytes);
+  }
+}
+
+void Engine::write_place(Value held, const std::byte* from) {
+  const NodeId id = held.node().id();
+  const std::size_t num_bytes = bytes_here(held);
+  switch (layout().home_of(id)) {
+    case Tier::device:
+      return device_->copy_from_host(bytes_of_place(held), from, num_bytes);
+    case Tier::host:
+      std::copy_n(from, num_bytes, bytes_of_place(held));
+      return;
+    case Tier::disk:
+      return swaps_->write_home(id, layout().disk_offsets[static_cast<std::size_t>(id)], {from, num_bytes});
+  }
 }
 
 void Engine::set_initial_values() {
@@ -111,7 +138,7 @@ void Engine::set_initial_values() {
   for (NodeId id = 0; id < graph_->num_nodes(); ++id) {
     Node& node = graph_->node(id);
     // One that ranks hold in shards has its shard instead.
-    if (!layout_.contains(id)) continue;
+    if (!layout().contains(id)) continue;
     if (constant_content(node.output()) != nullptr) {
       stored.push_back(node.output());
     } else {
@@ -121,7 +148,7 @@ void Engine::set_initial_values() {
   initialized_ = true;
   for (const Operation& assignment : assignments.targets) {
     const Value variable = assignment.node().inputs()[0];
-    if (ranks_of_shard(variable) > 0) (void)variable_bytes(variable, "initialize()");  // which asks for its ranks
+    if (ranks_of_shard(variable) > 0) (void)check_variable(variable, "initialize()");  // which asks for its ranks
   }
   const RunRequest request{.fetches = {}, .targets = assignments.targets, .gives_initial_values = true};
   const auto write = [&](PlanningTools& tools) {
@@ -137,13 +164,7 @@ void Engine::set_initial_values() {
   initial.report.initializes = true;
   execute(initial, {});
   for (const Value& constant : stored) {
-    const HostTensor& content = *constant_content(constant);
-    std::byte* bytes = variable_bytes(constant, "initialize()");
-    if (layout_.has_host_home(constant.node().id())) {
-      std::copy_n(content.bytes(), content.num_bytes(), bytes);
-    } else {
-      device_->copy_from_host(bytes, content.bytes(), content.num_bytes());
-    }
+    write_place(check_variable(constant, "initialize()"), constant_content(constant)->bytes());
   }
   executions_.swap(no_executions);
 }
@@ -156,7 +177,7 @@ void Engine::check_has_values(const char* call) {
                 ": the session's variables have no values yet",
                 hint("call session.initialize() first: it makes room for them, and a value for each"));
   for (Value variable : graph_->values(kVariables)) {
-    SF_CHECK_CODE(layout_.contains(place_of(variable).node().id()), ArgumentError, ErrorCode::not_initialized, call,
+    SF_CHECK_CODE(layout().contains(place_of(variable).node().id()), ArgumentError, ErrorCode::not_initialized, call,
                   ": variable '", variable.name(), "' was made after session.initialize()",
                   Fact{"variable", variable.node().place()},
                   hint("make all variables, optimisers included, before it"));
@@ -178,7 +199,7 @@ HostTensor Engine::read(Value variable, Where where) {
   HostTensor tensor;
   user_call(where, [&] {
     // First: what is no variable of this graph may have no type.
-    (void)variable_bytes(variable, "read");
+    (void)check_variable(variable, "read");
     tensor = HostTensor(whole_type(variable));
     read_to(tensor.bytes(), variable, where);
   });
@@ -187,20 +208,12 @@ HostTensor Engine::read(Value variable, Where where) {
 
 void Engine::read_to(std::byte* bytes, Value variable, Where where) {
   user_call(where, [&] {
-    const std::byte* from = variable_bytes(variable, "read");
-    const Value held = place_of(variable);
+    const Value held = check_variable(variable, "read");
     const bool is_shard = ranks_of_shard(held) > 0;
     SF_CHECK(whole_type(variable) == whole_type(held), InternalError, "read of '", variable.name(), "': '", held.name(),
              "' is a shard of another type");
-    const std::size_t num_bytes = bytes_here(held);
-    std::vector<std::byte> mine(is_shard ? num_bytes : 0);
-    std::byte* const to = is_shard ? mine.data() : bytes;
-    if (device_->kind() == DeviceKind::cpu || layout_.has_host_home(held.node().id())) {
-      const auto entered = device_->enter();
-      copy_past_caches(to, from, num_bytes);
-    } else {
-      device_->copy_to_host(to, from, num_bytes);
-    }
+    std::vector<std::byte> mine(is_shard ? bytes_here(held) : 0);
+    read_place(held, is_shard ? mine.data() : bytes);
     // Every rank gives its own, and gets all.
     if (!is_shard) return;
     Communicator& communicator = *options_.communicator;
@@ -238,13 +251,13 @@ std::shared_ptr<LentMemory> Engine::lent_memory() {
 
 void Engine::write(Value variable, const HostTensor& tensor, Where where) {
   user_call(where, [&] {
-    (void)variable_bytes(variable, "write");
+    (void)check_variable(variable, "write");
     SF_CHECK(constant_content(variable) == nullptr, ArgumentError, "write of '", variable.name(),
              "': that is a constant, whose value the graph has; wanted a variable");
     const Value held = place_of(variable), master = master_of(variable);
     SF_CHECK(tensor.type() == whole_type(held), ShapeError, "write of '", variable.name(), "': got ",
              tensor.type().text(), ", wanted ", whole_type(held).text());
-    if (master.valid()) (void)variable_bytes(master, "write");
+    if (master.valid()) (void)check_variable(master, "write");
     last_write_ = ++num_writes_;
     write_held(held, tensor);
     if (master.valid()) write_held(master, tensor);
@@ -253,16 +266,9 @@ void Engine::write(Value variable, const HostTensor& tensor, Where where) {
 
 /// Sets a place of the session to what it has of a whole variable.
 void Engine::write_held(Value held, const HostTensor& whole) {
-  std::byte* const bytes = variable_bytes(held, "write");
-  const bool is_shard = ranks_of_shard(held) > 0;
-  const std::vector<std::byte> mine =
-      is_shard ? own_shard(whole, held, options_.communicator->rank()) : std::vector<std::byte>();
-  const std::byte* const from = is_shard ? mine.data() : whole.bytes();
-  if (layout_.has_host_home(held.node().id())) {
-    std::copy_n(from, bytes_here(held), bytes);
-  } else {
-    device_->copy_from_host(bytes, from, bytes_here(held));
-  }
+  (void)check_variable(held, "write");
+  if (ranks_of_shard(held) == 0) return write_place(held, whole.bytes());
+  write_place(held, own_shard(whole, held, options_.communicator->rank()).data());
 }
 
 }  // namespace sectionflow

@@ -1,6 +1,7 @@
 #include "runtime/executable.h"
 
 #include <array>
+#include <set>
 #include <utility>
 
 #include "runtime/queue_program.h"
@@ -18,6 +19,7 @@ void bind_program(Executable& program, const Graph& graph, const VariableLayout&
     if (operand.kind == Operand::Kind::none) return nullptr;
     const auto index = static_cast<std::size_t>(operand.index);
     if (operand.kind == Operand::Kind::variable) {
+      if (variables.has_disk_home(operand.index)) return nullptr;
       return operand.offset + (variables.has_host_home(operand.index) ? host + variables.host_offsets[index]
                                                                       : base + variables.offsets[index]);
     }
@@ -30,6 +32,7 @@ void bind_program(Executable& program, const Graph& graph, const VariableLayout&
   // Bound wholly or not at all.
   std::vector<BoundStep> steps;
   std::array<int, kNumLanes> places{};
+  std::set<int> written;  // variables whose home is on disk, by steps so far
   for (const Step& step : program.schedule.steps) {
     BoundStep bound;
     bound.place_in_lane = places[static_cast<std::size_t>(step.lane)]++;
@@ -41,8 +44,15 @@ void bind_program(Executable& program, const Graph& graph, const VariableLayout&
     }
     if (step.kind == StepKind::disk_read || step.kind == StepKind::disk_write) {
       const Operand& on_disk = step.kind == StepKind::disk_read ? step.inputs[0] : step.outputs[0];
-      const int storage = program.storage.storage_of_buffer[static_cast<std::size_t>(on_disk.index)];
-      bound.disk_offset = program.plan.offsets[static_cast<std::size_t>(storage)];
+      const auto index = static_cast<std::size_t>(on_disk.index);
+      if (on_disk.kind == Operand::Kind::variable) {
+        bound.disk_offset = variables.disk_offsets[index];
+        if (step.kind == StepKind::disk_write) written.insert(on_disk.index);
+        bound.is_before_first_value = program.report.initializes && !written.contains(on_disk.index);
+      } else {
+        const auto storage = static_cast<std::size_t>(program.storage.storage_of_buffer[index]);
+        bound.disk_offset = program.disk_offset + program.plan.offsets[storage];
+      }
     }
     if (step.kind == StepKind::compute) {
       bound.kernel = program.kernels[static_cast<std::size_t>(step.slot)].get();

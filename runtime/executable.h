@@ -25,8 +25,10 @@ struct BoundStep {
   std::uint32_t random_ordinal = 0;
   bool is_update = false;
   std::size_t bytes = 0;        ///< a copy's
-  std::size_t disk_offset = 0;  ///< disk_write, disk_read
-  int place_in_lane = 0;        ///< steps of its lane that come before it
+  std::size_t disk_offset = 0;  ///< disk_write, disk_read: in the swap file
+  /// disk_read: what it reads has no value yet, and the step that reads the value after it gives it its first.
+  bool is_before_first_value = false;
+  int place_in_lane = 0;  ///< steps of its lane that come before it
 };
 
 /// A program with what its execution adds to it.
@@ -38,6 +40,7 @@ struct Executable : Program {
   std::vector<BoundStep> bound;         ///< one a step, once the program is bound to an arena
   std::unique_ptr<QueueProgram> queue;  ///< on a device with queues, once it is executed
   std::uint64_t agreed = 0;     ///< all ranks are known to execute the same: a number that tells what; 0: not yet
+  int layout_then = 0;          ///< where the variables were when it was compiled (VariableHomes::number)
   bool update_can_end = false;  ///< the programs of the other micro-batches of an update are known to fit
   std::any planner_note;        ///< of its session's planner
 };

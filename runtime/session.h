@@ -37,14 +37,14 @@ struct SessionOptions {
   /// no program does; pinned where the device is a GPU, which then copies from it by itself. 0: nothing is lent. Not
   /// said: 1 GiB on a GPU, and nothing on the CPU, where a batch is copied once wherever it lies.
   std::optional<std::size_t> lent_memory{};
-  /// Size of the swap file, all taken when a program first needs it; 0: nothing is offloaded to disk.
+  /// Size of the swap file, all taken when a program first needs it; 0: nothing goes to disk.
   std::size_t disk = 0;
   /// Where the swap file is made; empty: the system's folder for temporary files. It has no name there, mode 0600, and
   /// is gone with the session.
   std::string swap_directory{};
   /// Host memory is the home tier of the variables (parameters, optimiser slots, running statistics): they come to the
   /// device only for the operations that use them, and what has been updated is copied back. They then count as host
-  /// memory.
+  /// memory. With a disk, that is the home tier of those that host_memory has no room for (docs/swapping.md).
   bool swap_variables = false;
   /// Copies between device and host by a thread for each direction, beside the compute team. Pays where a core is
   /// free, that is with `threads` below the number of cores; otherwise the team carries them itself. A GPU always

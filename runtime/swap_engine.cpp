@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "base/bytes.h"
@@ -46,6 +47,7 @@ void SwapEngine::prepare(const Program& program) {
                            .calls = options_.calls});
     }
     disk_->reserve_blocks(static_cast<std::size_t>(program.schedule.num_offloads));
+    if (report.disk_persistent_bytes > 0) disk_->reserve_homes(static_cast<std::size_t>(graph_.num_nodes()));
   }
   if (!program.digest.beside.empty() && !team_) team_ = std::make_unique<LaneTeam>(kNumLanes - 1);
 }
@@ -78,12 +80,39 @@ void SwapEngine::carry(const Executable& program, StepIndex index, std::uint64_t
       return link.pass(bound.bytes);
     }
     case StepKind::disk_write:
-      return disk_->write(step.offload, bound.disk_offset, {from, bound.bytes}, label_of(program, step, cycle));
     case StepKind::disk_read:
-      return disk_->read(step.offload, bound.disk_offset, {to, bound.bytes}, label_of(program, step, cycle));
+      return carry_by_disk(program, index, cycle);
     default:
       throw InternalError("SwapEngine::carry: the step carries nothing");
   }
+}
+
+void SwapEngine::carry_by_disk(const Executable& program, StepIndex index, std::uint64_t cycle) {
+  const Step& step = program.schedule.steps[static_cast<std::size_t>(index)];
+  const BoundStep& bound = program.bound[static_cast<std::size_t>(index)];
+  std::byte* const to = static_cast<std::byte*>(bound.outputs[0]);
+  const std::span<const std::byte> from(static_cast<const std::byte*>(bound.inputs[0]), bound.bytes);
+  const bool is_write = step.kind == StepKind::disk_write, is_home = step.offload < 0;
+  // What no value has been given yet is as fresh pages of the pool are.
+  if (bound.is_before_first_value && !is_write) return void(std::memset(to, 0, bound.bytes));
+  const int block = is_home ? home_block(step.node) : step.offload;
+  const BlockLabel label = is_home ? label_of_home(step.node) : label_of(program, step, cycle);
+  is_write ? disk_->write(block, bound.disk_offset, from, label)
+           : disk_->read(block, bound.disk_offset, {to, bound.bytes}, label);
+}
+
+void SwapEngine::write_home(NodeId variable, std::size_t offset, std::span<const std::byte> bytes) {
+  disk_->write(home_block(variable), offset, bytes, label_of_home(variable));
+}
+
+void SwapEngine::read_home(NodeId variable, std::size_t offset, std::span<std::byte> bytes) {
+  disk_->read(home_block(variable), offset, bytes, label_of_home(variable));
+}
+
+BlockLabel SwapEngine::label_of_home(NodeId variable) const {
+  return {.tensor = static_cast<std::uint64_t>(variable),
+          .section = static_cast<int>(graph_.node(variable).group()),
+          .cycle = BlockLabel::kAnyCycle};
 }
 
 /// What a block of the swap file must hold: the section is that of the value, and so the same for write and read.
@@ -98,6 +127,10 @@ void SwapEngine::delay(StepIndex index, std::uint64_t cycle) const {
   const RandomAddress address{.seed = options_.random_delays, .step = static_cast<std::uint32_t>(cycle)};
   const std::uint32_t word = random_words(address, static_cast<std::uint64_t>(index))[0];
   std::this_thread::sleep_for(std::chrono::microseconds(word % kLongestDelayUs));
+}
+
+std::size_t SwapEngine::measured_disk_peak(const Program& program) const {
+  return disk_ ? std::max(disk_->high_water(), program.report.disk_persistent_bytes) : 0;
 }
 
 std::size_t SwapEngine::measured_host_peak(const Program& program) {

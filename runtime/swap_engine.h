@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "device/device.h"
@@ -50,6 +51,10 @@ class SwapEngine {
 
   /// Executes one transfer step of a bound program. Throws: DeviceError, DataError of the disk tier.
   void carry(const Executable& program, StepIndex index, std::uint64_t cycle, Device& device);
+  /// The home of a variable on disk, at its place in the swap file, from or to where it lies elsewhere, while no lane
+  /// runs. Throws: as carry.
+  void write_home(NodeId variable, std::size_t offset, std::span<const std::byte> bytes);
+  void read_home(NodeId variable, std::size_t offset, std::span<std::byte> bytes);
   /// Sleeps for a while that depends on the step and the seed alone, if delays were asked for.
   void delay(StepIndex index, std::uint64_t cycle) const;
 
@@ -67,13 +72,15 @@ class SwapEngine {
   /// The same for a program that is executed besides the one that is measured: what that has written stays, and counts.
   void extend_measurement(const Program& program);
   std::size_t measured_host_peak(const Program& program);
-  std::size_t measured_disk_peak() const { return disk_ ? disk_->high_water() : 0; }
+  std::size_t measured_disk_peak(const Program& program) const;
 
  private:
   void pin(std::size_t bytes);
   std::size_t host_window(const Program& program, std::size_t pinned_bytes) const;
   std::string name_of(const BlockLabel& label) const;
+  void carry_by_disk(const Executable& program, StepIndex index, std::uint64_t cycle);
   BlockLabel label_of(const Program& program, const Step& step, std::uint64_t cycle) const;
+  BlockLabel label_of_home(NodeId variable) const;
 
   const Graph& graph_;
   SwapEngineOptions options_;

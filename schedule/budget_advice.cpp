@@ -319,8 +319,12 @@ std::string device_advice(const ProgramReport& report) {
 
 std::string host_advice(const ProgramReport& report) {
   if (report.host_persistent_bytes > report.host_budget_bytes) {
-    return "the variables whose home tier is the host exceed host memory alone: give more host_memory, or leave "
-           "swap_variables out";
+    const std::string on_disk = !report.has_disk_homes ? ""
+                                : report.disk_budget_bytes == 0
+                                    ? "give a disk, where some may lie (SessionOptions::disk)"
+                                    : "give a larger disk, where more may lie";
+    return "the variables whose home tier is the host exceed host memory alone: " +
+           joined({"give more host_memory", on_disk, "leave swap_variables out"});
   }
   if (!report.first_advice.empty()) return joined({report.first_advice, "give more host_memory"});
   const LiveTensor& largest = report.largest_on_host;

@@ -80,7 +80,7 @@ class Simulation {
     std::size_t begin, end;
   };
   struct Access {
-    std::optional<Tier> tier;  // none: a variable, which has its number as its only byte
+    std::optional<Tier> tier;  // none: a variable, which has its number as its only byte, and behind all its home
     Range range;
     StepIndex step;
     bool writes;
@@ -120,6 +120,17 @@ class Simulation {
     };
     for (const Operand& input : step.inputs) note_variable(input, false);
     for (const Operand& updated : step.updated) note_variable(updated, true);
+    if (is_transfer(step.kind)) {
+      note_home(step.inputs[0], false);
+      note_home(step.outputs[0], true);
+    }
+  }
+
+  /// Where a variable comes from that is brought to the device, or goes back to.
+  void note_home(const Operand& operand, bool writes) {
+    if (operand.kind != Operand::Kind::variable) return;
+    const std::size_t home = static_cast<std::size_t>(graph_.num_nodes()) + static_cast<std::size_t>(operand.index);
+    accesses_.push_back({std::nullopt, {home, home + 1}, now_, writes});
   }
 
   /// For each step and lane the last step of that lane that is surely over when the step starts.

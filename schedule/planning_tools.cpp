@@ -15,9 +15,9 @@ Schedule PlanningTools::lowered(const InstructionList& list) const {
   const bool has_ranks = ranks_of(graph_.graph()) > 1;
   const InstructionList gathered = has_ranks ? insert_gathers(list, graph_) : InstructionList();
   const InstructionList& whole = has_ranks ? gathered : list;
-  if (variables_.host_end_bytes == 0) return lower_instructions(whole, graph_, num_fetches_, carrier_);
-  const auto has_host_home = [this](NodeId id) { return variables_.has_host_home(id); };
-  return lower_instructions(insert_variable_transfers(whole, graph_, has_host_home, carrier_), graph_, num_fetches_,
+  if (!variables_.has_homes_off_device()) return lower_instructions(whole, graph_, num_fetches_, carrier_);
+  const auto home_of = [this](NodeId id) { return variables_.home_of(id); };
+  return lower_instructions(insert_variable_transfers(whole, graph_, home_of, carrier_), graph_, num_fetches_,
                             carrier_);
 }
 
@@ -36,8 +36,9 @@ Draft PlanningTools::draft(const InstructionList& list, const std::function<void
   draft.plan = plan_memory(draft.storage.storages);
   draft.device_peak_bytes = peak_behind(variables_.end_bytes, draft.plan, Tier::device);
   draft.host_peak_bytes = peak_behind(variables_.host_end_bytes, draft.plan.host, Tier::host);
+  draft.disk_peak_bytes = peak_behind(variables_.disk_end_bytes, draft.plan.disk, Tier::disk);
   draft.fits = draft.device_peak_bytes <= budgets_.device && draft.host_peak_bytes <= budgets_.host &&
-               draft.plan.disk.peak_bytes <= budgets_.disk;
+               draft.disk_peak_bytes <= budgets_.disk;
   return draft;
 }
 

@@ -14,17 +14,25 @@
 
 namespace SF_API sectionflow {
 
-/// Where the variables lie between runs, by node: in the arena, or, where the host is their home tier, in the pool of
-/// host memory.
+/// Where the variables lie between runs, by node: in the arena, or, where another tier is their home tier, in the pool
+/// of host memory or in the swap file.
 struct VariableLayout {
   std::vector<std::size_t> offsets;       ///< in the arena; kAbsent for other nodes
   std::vector<std::size_t> host_offsets;  ///< in the pool of host memory; kAbsent for other nodes
+  std::vector<std::size_t> disk_offsets;  ///< in the swap file; kAbsent for other nodes
   std::size_t end_bytes = 0;              ///< end of the last variable in the arena
   std::size_t host_end_bytes = 0;         ///< end of the last variable in the pool
+  std::size_t disk_end_bytes = 0;         ///< end of the last variable in the swap file
   static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
 
   bool has_host_home(NodeId id) const { return place(host_offsets, id) != kAbsent; }
-  bool contains(NodeId id) const { return place(offsets, id) != kAbsent || has_host_home(id); }
+  bool has_disk_home(NodeId id) const { return place(disk_offsets, id) != kAbsent; }
+  bool contains(NodeId id) const { return place(offsets, id) != kAbsent || has_host_home(id) || has_disk_home(id); }
+  Tier home_of(NodeId id) const {
+    return has_disk_home(id) ? Tier::disk : has_host_home(id) ? Tier::host : Tier::device;
+  }
+  /// Whether any must be copied in to be used.
+  bool has_homes_off_device() const { return host_end_bytes > 0 || disk_end_bytes > 0; }
 
  private:
   static std::size_t place(const std::vector<std::size_t>& places, NodeId id) {
@@ -39,6 +47,7 @@ struct Draft {
   MemoryPlan plan;
   std::size_t device_peak_bytes = 0;  ///< variables included
   std::size_t host_peak_bytes = 0;    ///< variables included
+  std::size_t disk_peak_bytes = 0;    ///< variables included
   bool fits = false;                  ///< in the budgets of all tiers
 };
 

@@ -69,7 +69,8 @@ ProgramReport make_report(const Program& program, const ConcreteGraph& graph, co
   report.disk_budget_bytes = budgets.disk;
   report.host_persistent_bytes = variables.host_end_bytes;
   report.host_peak_bytes = peak_behind(variables.host_end_bytes, program.plan.host, Tier::host);
-  report.disk_peak_bytes = program.plan.disk.peak_bytes;
+  report.disk_persistent_bytes = variables.disk_end_bytes;
+  report.disk_peak_bytes = peak_behind(variables.disk_end_bytes, program.plan.disk, Tier::disk);
   report.persistent_bytes = variables.end_bytes;
   report.planned_peak_bytes = peak_behind(variables.end_bytes, program.plan, Tier::device);
   report.transient_bytes = report.planned_peak_bytes - report.persistent_bytes;
@@ -120,6 +121,7 @@ Program compile_program(const ConcreteGraph& graph, const InstructionWriter& wri
   add_waits(program.schedule, program.storage, program.plan);
   program.transient_offset = round_up(variables.end_bytes);
   program.host_offset = round_up(variables.host_end_bytes, alignment_of(Tier::host));
+  program.disk_offset = round_up(variables.disk_end_bytes, alignment_of(Tier::disk));
   program.advances_cycle = completes_training(program.schedule, graph.graph());
   program.micro_batch = micro_batch_counter(program.schedule, graph.graph());
   const bool trains = program.advances_cycle || program.micro_batch;

@@ -30,6 +30,8 @@ struct Program {
   FeedsAhead feeds_ahead;
   std::size_t transient_offset = 0;     ///< of the planned region in the arena
   std::size_t host_offset = 0;          ///< of the planned region in the pool of host memory
+  std::size_t disk_offset = 0;          ///< of the planned region in the swap file
+  int variable_layout = 0;              ///< which of its session's layouts of variables it is for
   bool advances_cycle = false;          ///< completing it completes a training cycle
   int ranks = 0;                        ///< that execute it together; 0: it neither trains nor communicates
   std::optional<NodeId> micro_batch;    ///< the variable that counts the micro-batches of which it takes one

@@ -43,9 +43,13 @@ std::string ProgramReport::text() const {
     text += "  swapped:    " + bytes_text(bytes_out) + " out and " + bytes_text(bytes_in) + " in; host peak " +
             exact(host_peak_bytes) + excess_text("host_memory", host_peak_bytes, host_budget_bytes) + "\n";
   }
-  if (disk_bytes_out > 0 || disk_peak_bytes > disk_budget_bytes) {
+  if (disk_bytes_out + disk_bytes_in > 0 || disk_peak_bytes > disk_budget_bytes) {
     text += "  disk:       " + bytes_text(disk_bytes_out) + " out and " + bytes_text(disk_bytes_in) + " in; peak " +
             exact(disk_peak_bytes) + excess_text("disk", disk_peak_bytes, disk_budget_bytes) + "\n";
+  }
+  if (disk_persistent_bytes > 0) {
+    text += "  variables:  " + bytes_text(host_persistent_bytes) + " in host memory, " +
+            bytes_text(disk_persistent_bytes) + " on disk\n";
   }
   if (bytes_communicated > 0) text += "  in common:  " + bytes_text(bytes_communicated) + " of all ranks\n";
   text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +

@@ -43,7 +43,8 @@ struct ProgramReport {
   std::size_t host_persistent_bytes = 0;  ///< of variables whose home tier is the host
   std::size_t host_peak_bytes = 0;        ///< of all that lies there, variables and staging for the disk included
   std::size_t disk_budget_bytes = 0;      ///< size of the swap file
-  std::size_t disk_peak_bytes = 0;        ///< of what is offloaded to it
+  std::size_t disk_persistent_bytes = 0;  ///< of variables whose home tier is the disk
+  std::size_t disk_peak_bytes = 0;        ///< of all that lies there, variables included
   std::size_t bytes_out = 0;              ///< copied from device to host in a cycle
   std::size_t bytes_in = 0;               ///< copied from host to device, feeds not counted
   std::size_t disk_bytes_out = 0;         ///< written to disk in a cycle
@@ -74,6 +75,7 @@ struct ProgramReport {
   bool forces_offloads = false;  ///< whether policies or swapping operations offload tensors whatever the budgets
   bool may_swap = false;         ///< whether fit_budget or insert_swaps has been called for the session
   bool initializes = false;      ///< whether it only gives variables their first values
+  bool has_disk_homes = false;   ///< whether the disk may be the home tier of variables
   LiveTensor largest_on_host;    ///< the largest tensor that is offloaded to host memory or passes through it
   /// What is allowed but worth knowing, a line each; filled by those that write schedules.
   std::vector<std::string> notes;

@@ -19,12 +19,19 @@ namespace sectionflow {
 namespace {
 
 constexpr int kLastPart = std::numeric_limits<int>::max();
+/// A variable whose home is on disk has no buffer in host memory.
+constexpr int kNowhere = -1;
 
 /// Lowers instruction by instruction, knowing where each value was written last.
 class Lowering {
  public:
   Lowering(const InstructionList& list, const ConcreteGraph& graph, Schedule& schedule, CopyCarrier carrier)
-      : graph_(graph), schedule_(schedule), carrier_(carrier), in_parts_(list, graph) {}
+      : graph_(graph), schedule_(schedule), carrier_(carrier), in_parts_(list, graph) {
+    for (const Instruction& each : list.instructions) {
+      const bool is_disks = each.kind == StepKind::disk_read || each.kind == StepKind::disk_write;
+      if (is_disks && is_variable_transfer(each)) staged_.emplace(each.fetched, kNowhere);
+    }
+  }
 
   void enter(const EntryValue& entry) {
     const int buffer = add_buffer(entry.value, 0, entry.tier);
@@ -113,15 +120,45 @@ class Lowering {
     if (carrier_ == CopyCarrier::threads && to_device) step.lane = Lane::copy_in;
   }
 
-  /// A variable is copied in from its home tier, host memory, or back to it.
+  /// A variable is copied in from its home tier, or back to it: host memory, or the disk by way of a buffer there.
   void add_variable_transfer(Step& step, Value variable) {
-    const bool comes = step.kind == StepKind::copy_in;
-    const Operand on_host = {Operand::Kind::variable, variable.node().id()};
+    const Operand home = {Operand::Kind::variable, variable.node().id()};
+    const auto staged = staged_.find(variable);
     step.node = variable.node().id();
-    step.inputs = {comes ? on_host : read(variable)};
-    step.outputs = {comes ? write(variable) : on_host};
-    if (carrier_ == CopyCarrier::threads) step.lane = comes ? Lane::copy_in : Lane::copy_out;
-    if (!comes) current_.erase(variable);
+    switch (step.kind) {
+      case StepKind::disk_read:
+        step.inputs = {home};
+        step.outputs = {stage(variable)};
+        step.lane = Lane::disk_in;
+        return;
+      case StepKind::disk_write:
+        step.inputs = {read_staged(variable)};
+        step.outputs = {home};
+        step.lane = Lane::disk_out;
+        return;
+      case StepKind::copy_in:
+        step.inputs = {staged == staged_.end() ? home : read_staged(variable)};
+        step.outputs = {write(variable)};
+        if (carrier_ == CopyCarrier::threads) step.lane = Lane::copy_in;
+        return;
+      default:
+        step.inputs = {read(variable)};
+        step.outputs = {staged == staged_.end() ? home : stage(variable)};
+        if (carrier_ == CopyCarrier::threads) step.lane = Lane::copy_out;
+        current_.erase(variable);
+    }
+  }
+
+  /// A buffer in host memory for a variable between its home on disk and the device.
+  Operand stage(Value variable) {
+    return {Operand::Kind::buffer, staged_[variable] = add_buffer(variable, step_, Tier::host)};
+  }
+  Operand read_staged(Value variable) {
+    const int buffer = std::exchange(staged_[variable], kNowhere);
+    SF_CHECK(buffer != kNowhere, InternalError, "schedule: step ", step_, " reads '", variable.name(),
+             "' in host memory, where no earlier step has put it");
+    schedule_.buffers[static_cast<std::size_t>(buffer)].life.last = step_;
+    return {Operand::Kind::buffer, buffer};
   }
 
   int begin_offload(std::size_t source, int offload, Tier tier) {
@@ -289,6 +326,7 @@ class Lowering {
   std::unordered_map<int, int> part_of_buffer_;           // of buffers that are parts: which
   std::unordered_map<int, std::pair<int, int>> written_;  // of whole buffers: so many of the parts that write it
   std::map<std::pair<int, Tier>, int> offloads_;          // the buffer of each offload in each tier off the device
+  std::map<Value, int> staged_;  // variables whose home is on disk: the buffer in host memory that has one on its way
 };
 
 }  // namespace

@@ -49,8 +49,9 @@ struct EntryValue {
 /// is whole, and each part writes its own stretch of one buffer, unless only parts of its own number read it, of nodes
 /// of the same strip (strips_of): then each part of it is a buffer of its own, which ends with its last reader.
 ///
-/// Copies of a variable whose home tier is the host have no number of an offload: insert_variable_transfers writes them
-/// into the list that a writer has finished.
+/// Moves of a variable whose home tier is the host or the disk have no number of an offload: insert_variable_transfers
+/// writes them into the list that a writer has finished. What comes from the disk, or goes there, has a buffer in host
+/// memory on its way.
 struct InstructionList {
   std::vector<Pass> passes;
   std::vector<Instruction> instructions;

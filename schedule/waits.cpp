@@ -88,7 +88,7 @@ class WaitWriter {
                     : tier.read(access.begin, access.end, index, step.lane, before);
     });
     if (is_transfer(step.kind)) {
-      visit_host_variable(step, index, before);
+      visit_home(step, index, before);
     } else {
       visit_variables(step, index, before);
     }
@@ -111,13 +111,13 @@ class WaitWriter {
     }
   }
 
-  /// A variable that is copied in from its home tier, or back to it.
-  void visit_host_variable(const Step& step, StepIndex index, Clock& before) {
+  /// The home of a variable that is brought in from there, or back.
+  void visit_home(const Step& step, StepIndex index, Clock& before) {
     for (const auto* operands : {&step.inputs, &step.outputs}) {
       if ((*operands)[0].kind != Operand::Kind::variable) continue;
       const auto variable = static_cast<std::size_t>((*operands)[0].index);
-      operands == &step.inputs ? host_variables_.read(variable, variable + 1, index, step.lane, before)
-                               : host_variables_.write(variable, variable + 1, index, step.lane, before);
+      operands == &step.inputs ? homes_.read(variable, variable + 1, index, step.lane, before)
+                               : homes_.write(variable, variable + 1, index, step.lane, before);
     }
   }
 
@@ -145,8 +145,8 @@ class WaitWriter {
   const StorageAssignment& storage_;
   const MemoryPlan& plan_;
   std::array<Accesses, kNumTiers> tiers_;
-  Accesses host_variables_, variables_;  // one "byte" a variable
-  std::vector<Clock> known_;             // by step: what is over when it is over
+  Accesses homes_, variables_;  // one "byte" a variable
+  std::vector<Clock> known_;    // by step: what is over when it is over
   Clock last_of_lane_;
 };
 

@@ -122,7 +122,7 @@ class CutSearch {
   /// As FoundCut::seconds, of a cut that need not be placed in memory.
   double seconds_of(const Borders& borders) {
     const auto known = trials_.find(borders);
-    if (known != trials_.end() || tools_.variables().host_end_bytes > 0) return of(borders).seconds;
+    if (known != trials_.end() || tools_.variables().has_homes_off_device()) return of(borders).seconds;
     const auto [seconds, is_new] = seconds_.try_emplace(borders, 0);
     if (is_new) {
       const Schedule schedule = tools_.prepared(list_of(borders));

@@ -213,7 +213,7 @@ SwapPlan SwapPlanner::drafted(const Proposal& proposal) {
   Draft draft = tools_.draft(plan.list);
   plan.device_peak = draft.device_peak_bytes;
   plan.host_peak = draft.host_peak_bytes;
-  plan.disk_peak = draft.plan.disk.peak_bytes;
+  plan.disk_peak = draft.disk_peak_bytes;
   plan.prediction = predict(draft, times_);
   plan.prediction.seconds = counted(std::max(plan.prediction.seconds, proposal.bound));
   return plan;

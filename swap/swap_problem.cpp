@@ -41,9 +41,10 @@ SwapProblem make_swap_problem(const InstructionList& list, const Draft& draft, c
                       .host = {},
                       .disk = {},
                       .candidates = {}};
-  // Communications take no time of the compute lane.
+  // Communications take no time of the compute lane, nor does what the disk moves of variables.
   for (std::size_t i = 0; i < problem.seconds.size(); ++i) {
-    if (draft.schedule.steps[i].lane == Lane::communicate) problem.seconds[i] = 0;
+    const Lane lane = draft.schedule.steps[i].lane;
+    if (lane == Lane::communicate || lane == Lane::disk_out || lane == Lane::disk_in) problem.seconds[i] = 0;
   }
   for (const Step& step : draft.schedule.steps) {
     const Pass& pass = draft.schedule.passes[static_cast<std::size_t>(step.pass)];

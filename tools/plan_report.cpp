@@ -33,6 +33,8 @@ Json json_of(const ProgramReport& report) {
                {"section_bytes", report.section_bytes},
                {"host_peak_bytes", report.host_peak_bytes},
                {"disk_peak_bytes", report.disk_peak_bytes},
+               {"host_persistent_bytes", report.host_persistent_bytes},
+               {"disk_persistent_bytes", report.disk_persistent_bytes},
                {"bytes_out", report.bytes_out},
                {"bytes_in", report.bytes_in},
                {"disk_bytes_out", report.disk_bytes_out},

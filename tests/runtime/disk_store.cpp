@@ -206,7 +206,7 @@ TEST_P(DiskTransfers, EveryCallThatFailsIsATypedErrorAndTheStoreGoesOn) {
           EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
         }
         if (in_write) {
-          EXPECT_THROW(store.read(2, 8192, got, {.tensor = 3, .section = 4, .cycle = 5}), InternalError);
+          EXPECT_THROW(store.read(2, 8192, got, {.tensor = 3, .section = 4, .cycle = 5}), DataError);
         }
         store.write(2, 8192, bytes, {.tensor = 3, .section = 4, .cycle = 6});
         store.read(2, 8192, got, {.tensor = 3, .section = 4, .cycle = 6});
