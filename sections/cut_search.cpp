@@ -22,6 +22,8 @@ constexpr int kMostMoves = 96;
 constexpr double kSlacks[] = {0, 0.01, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16};
 /// Capacities for which cuts are looked for, each lower than the one before.
 constexpr int kRungs = 48;
+/// Of equal parts by operations, which a budget chooses among as well, the most.
+constexpr int kMostEqualParts = 32;
 
 class CutSearch {
  public:
@@ -49,14 +51,15 @@ class CutSearch {
     for (const Borders& borders : ladder()) {
       if (cutter().peak_of(borders) <= estimated_capacity()) cuts.emplace_back(seconds_of(borders), borders);
     }
+    for (const Borders& borders : equal_cuts()) cuts.emplace_back(seconds_of(borders), borders);
     std::ranges::stable_sort(cuts, {}, &std::pair<double, Borders>::first);
     for (std::size_t i = 0; i < cuts.size() && !best.fits; ++i) take_quicker(of(cuts[i].second), best);
     if (best.fits && best.seconds <= least_improved_seconds()) return best;
-    const FoundCut lowest = improved(lowest_start(), &best);
-    return best.fits ? best : lowest;
+    FoundCut lowest = improved(lowest_start(), &best);
+    return best.fits ? best : lowest_beside_equal(std::move(lowest));
   }
 
-  FoundCut lowest() { return improved(lowest_start()); }
+  FoundCut lowest() { return lowest_beside_equal(improved(lowest_start())); }
 
  private:
   struct Trial {
@@ -83,6 +86,19 @@ class CutSearch {
       if (cuts.empty() || cuts.back() != borders) cuts.push_back(std::move(borders));
     }
     return cuts;
+  }
+
+  /// Whatever the budget is. Their borders are no places of the estimate's.
+  std::vector<Borders> equal_cuts() const {
+    std::vector<Borders> cuts;
+    for (int sections = 2; sections <= std::min(kMostEqualParts, request_.num_places); ++sections)
+      cuts.push_back(planning::equal_parts(request_.num_places, sections));
+    return cuts;
+  }
+
+  FoundCut lowest_beside_equal(FoundCut best) {
+    for (const Borders& borders : equal_cuts()) take_lower(of(borders), best);
+    return best;
   }
 
   /// What a cut may be estimated to take that is drafted: an estimate may be too high.

@@ -42,11 +42,13 @@ std::vector<GroupId> groups_of_cut(const std::vector<int>& place_of, const plann
 /// changes the groups.
 FoundCut lowest_cut(Graph& graph, PlanningTools& tools, const CutRequest& request, int sections);
 
-/// The cut into any number of sections that takes the least memory of all that are tried.
+/// The cut into any number of sections that takes the least memory of all that are tried, 2 to 32 equal parts by
+/// operations among them.
 FoundCut lowest_cut(Graph& graph, PlanningTools& tools, const CutRequest& request);
 
-/// The quickest cut that was found to fit in device memory, a single section among them; where none does the lowest. It
-/// fits, or a quicker one does, where there is as much device memory as it takes.
+/// The quickest cut that was found to fit in device memory, a single section and 2 to 32 equal parts by operations
+/// among them; where none does the lowest. It fits, or a quicker one does, where there is as much device memory as it
+/// takes.
 FoundCut fitting_cut(Graph& graph, PlanningTools& tools, const CutRequest& request);
 
 }  // namespace sectionflow

@@ -136,11 +136,11 @@ class GraphSectionManager {
   /// Has add_training_ops place the borders of sections by itself, in a graph that is built without a scope, before or
   /// after this call: where little crosses, as at articulation points and small vertex cuts, and so that the cycle
   /// takes as little device memory as so many sections can be made to, never more than equal parts by operations; or,
-  /// with a budget alone, as little time as is found to fit. The same graph and options give the same cut. Another call
-  /// takes the place of an earlier one. Throws: ArgumentError for a number below 0, and (SF-E211) where the manager has
-  /// sections. add_training_ops then throws, beside its own: ArgumentError (SF-E212) where the loss has fewer
-  /// operations than sections are wanted; BudgetError (SF-E213) where no cut is found that fits, with the lowest peak
-  /// that was.
+  /// with a budget alone, as little time as is found to fit, never more than 2 to 32 equal parts that fit. The same
+  /// graph and options give the same cut. Another call takes the place of an earlier one. Throws: ArgumentError for a
+  /// number below 0, and (SF-E211) where the manager has sections. add_training_ops then throws, beside its own:
+  /// ArgumentError (SF-E212) where the loss has fewer operations than sections are wanted; BudgetError (SF-E213) where
+  /// no cut is found that fits, with the lowest peak that was.
   void place_cuts(const PlaceCutsOptions& options = {}, Where where = Where::here());
   /// Takes over the sections of a graph that was built by another manager: one that was loaded (load_graph), or whose
   /// manager is gone. Names and order are the same, and so are the options of sections that were opened with some;

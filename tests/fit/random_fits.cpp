@@ -20,9 +20,10 @@ namespace {
 
 using ::testing::IsEmpty;
 
-/// What a training takes that nothing fits, and the least that the way brings it down to.
+/// What a training takes that nothing fits, the least that the way brings it down to, and what one operation alone
+/// needs, which is all that is known of what no way does without.
 struct Reach {
-  std::size_t whole = 0, least = 0;
+  std::size_t whole = 0, least = 0, floor = 0;
 };
 Reach reach_of(const TrainingCase& net, const PlanWay& way, How how) {
   const auto needed = [&](std::size_t device_memory) {
@@ -30,7 +31,8 @@ Reach reach_of(const TrainingCase& net, const PlanWay& way, How how) {
     const ProgramReport step = how == How::whole ? fitted.plan() : fitted.plan_cycle();
     return std::max(step.planned_peak_bytes, fitted.plan_evaluation().planned_peak_bytes);
   };
-  return {needed(1_GiB), needed(needed(1))};
+  const std::size_t floor = needed(1);
+  return {needed(1_GiB), needed(floor), floor};
 }
 
 TrainOptions fitted_by(const PlanWay& way, std::size_t device_memory, TrainOptions options) {
@@ -98,7 +100,10 @@ TEST_P(ManyZooFits, ChangeNoBitInAHundredStepsUnderFiveBudgets) {
     const PlanWay& way = plan_ways()[i % plan_ways().size()];
     SCOPED_TRACE(text_of(way.name, ", budget ", i, " of 5"));
     const Reach reach = reach_of(net, way, How::whole);
-    EXPECT_LT(reach.least, reach.whole);
+    // With the variables away the update of bert_base's table of positions takes, but for alignment, all that the step
+    // does.
+    EXPECT_TRUE(reach.least < reach.whole || reach.whole < reach.floor + reach.floor / 100)
+        << reach.least << " of " << reach.whole << ", and " << reach.floor << " for one operation";
     const StrategyResult result = fitted_beside_whole(model, way, reach.least + (reach.whole - reach.least) * i / 5);
     ASSERT_TRUE(result.fits) << result.misfit;
     EXPECT_TRUE(result.identical) << result.difference;
