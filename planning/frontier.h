@@ -78,7 +78,7 @@ class Frontier {
   std::map<std::pair<int, int>, Rung> with_slack_;
 };
 
-/// 192 for hundreds of operations, fewer for thousands.
+/// 128 for hundreds of operations, fewer for thousands.
 int default_rungs(const Problem& problem);
 /// The effort that is worth its time for a ladder of so many rungs.
 std::int64_t default_frontier_effort(const Problem& problem, int num_rungs);
