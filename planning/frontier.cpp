@@ -142,14 +142,16 @@ Frontier::Rung Frontier::searched_with_slack(int index, int manner) {
 }
 
 int default_rungs(const Problem& problem) {
-  constexpr std::size_t kMost = 128, kLeast = 16, kMany = 400;
+  constexpr std::size_t kMost = 128, kLeast = 16, kMany = 600;
   const std::size_t count = std::max<std::size_t>(problem.operations.size(), 1);
   return static_cast<int>(std::clamp(kMost * kMany / count, kLeast, kMost));
 }
 
 std::int64_t default_frontier_effort(const Problem& problem, int num_rungs) {
-  constexpr std::int64_t kSearches = 2;
-  return std::max(kSearches * effort_of_one_in_many(problem), num_rungs * round_of_moves(problem));
+  // Of few operations the first moves find nearly all there is.
+  constexpr std::int64_t kFew = 200, kMost = 3;
+  const std::int64_t times = std::clamp<std::int64_t>(std::ssize(problem.operations) / kFew, 1, kMost);
+  return std::max(times * effort_of_one_in_many(problem), num_rungs * round_of_moves(problem));
 }
 
 }  // namespace sectionflow::planning
