@@ -136,7 +136,8 @@ FitPlan ProgramFitter::plan() const {
   std::erase_if(content.programs, [&](const ProgramPlan& each) { return refused_.contains(each.facts.fingerprint); });
   if (restored_) {
     for (const ProgramPlan& plan : restored_->content.programs) {
-      const bool is_known = content.find(plan.facts.fingerprint) != nullptr;
+      const bool is_known =
+          content.find(plan.facts.fingerprint) != nullptr || refused_.contains(plan.facts.fingerprint);
       if (!is_known && other_budgets(plan, restored_->content.budgets, content.budgets).empty()) content.put(plan);
     }
   }
@@ -326,10 +327,9 @@ std::optional<InstructionList> ProgramFitter::by_restored(const InstructionList&
                        text_of("fit_budget: by ", restored_->name, ", of ", content.device, " with ",
                                bytes_text(content.budgets.device), " of device memory"));
     planned_.put(std::move(plan));
-  } else {
-    std::erase_if(content.programs,
-                  [&](const ProgramPlan& each) { return each.facts.fingerprint == facts.fingerprint; });
+    refused_.erase(facts.fingerprint);
   }
+  // One that does not fit stays known: it may be for other homes of variables, which are tried in turn.
   return found;
 }
 

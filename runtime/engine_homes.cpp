@@ -34,6 +34,10 @@ std::pair<std::size_t, std::size_t> excess(const ProgramReport& report) {
       above(report.planned_peak_bytes, report.budget_bytes)};
 }
 
+bool trains(const Program& program) {
+  return program.advances_cycle || program.micro_batch;
+}
+
 bool is_better(const ProgramReport& a, const ProgramReport& b) {
   if (a.fits != b.fits) return a.fits;
   return a.fits ? a.predicted_seconds < b.predicted_seconds : excess(a) < excess(b);
@@ -89,6 +93,11 @@ std::unique_ptr<Executable> Engine::compiled_with_homes(const CompileWithHomes& 
   if (homes_.count() == 1) return compile(0, budgets_, Listed::as_planned);
   if (pending_ != nullptr) return compile(pending_->program->variable_layout, budgets_, Listed::as_planned);
   const bool by_time = chooses_homes_by_time();
+  // What trains decides; moving variables to and fro takes longer than others gain by it.
+  if (by_time && homes_.is_settled() && !trains(*compile(homes_.number(), budgets_, Listed::as_written))) {
+    std::unique_ptr<Executable> here = compile(homes_.number(), budgets_, Listed::as_planned);
+    if (here->report.fits) return here;
+  }
   std::unique_ptr<Executable> best;
   double least = 0;
   int last = 0;
@@ -110,7 +119,7 @@ std::unique_ptr<Executable> Engine::compiled_with_homes(const CompileWithHomes& 
       report.predicted_seconds = std::max(report.predicted_seconds, least);
     }
     if (best == nullptr || is_better(report, best->report)) best = std::move(made);
-    if (best->report.fits && best->report.predicted_seconds <= least) break;
+    if (best->report.fits && (!by_time || best->report.predicted_seconds <= least)) break;
   }
   if (best == nullptr) return compile(closest.second, budgets_, Listed::as_planned);
   if (planner_ == nullptr || best->variable_layout == last) return best;
@@ -123,7 +132,7 @@ std::unique_ptr<Executable> Engine::compiled_with_homes(const CompileWithHomes& 
 /// Whether a program is to be compiled again since the variables have gone elsewhere: it may do with where they are.
 bool Engine::has_other_homes(const Executable& program) const {
   return program.variable_layout != homes_.number() && program.layout_then != homes_.number() && pending_ == nullptr &&
-         !chooses_homes_by_time();
+         (!chooses_homes_by_time() || !trains(program));
 }
 
 /// Brings the variables to where a program wants them. Their values stay where they were until all of them are there.

@@ -268,7 +268,8 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
     made->variable_layout = layout;
     return made;
   });
-  compiled->layout_then = homes_.number();
+  // Where their first values have brought them was not tried first.
+  compiled->layout_then = homes_.is_settled() ? homes_.number() : -1;
   check_placement(*graph_, compiled->schedule, options_.device);
   compiled->report.context_bytes = statistics_.context_bytes;
   compiled->written = std::move(written);

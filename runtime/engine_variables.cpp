@@ -163,8 +163,13 @@ void Engine::set_initial_values() {
       "initial values", {}, [&] { return request; }, write);
   initial.report.initializes = true;
   execute(initial, {});
-  for (const Value& constant : stored) {
-    write_place(check_variable(constant, "initialize()"), constant_content(constant)->bytes());
+  try {
+    for (const Value& constant : stored) {
+      write_place(check_variable(constant, "initialize()"), constant_content(constant)->bytes());
+    }
+  } catch (...) {
+    torn_ = true;  // the others have their initial values
+    throw;
   }
   executions_.swap(no_executions);
 }

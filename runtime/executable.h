@@ -39,8 +39,9 @@ struct Executable : Program {
 
   std::vector<BoundStep> bound;         ///< one a step, once the program is bound to an arena
   std::unique_ptr<QueueProgram> queue;  ///< on a device with queues, once it is executed
-  std::uint64_t agreed = 0;     ///< all ranks are known to execute the same: a number that tells what; 0: not yet
-  int layout_then = 0;          ///< where the variables were when it was compiled (VariableHomes::number)
+  std::uint64_t agreed = 0;  ///< all ranks are known to execute the same: a number that tells what; 0: not yet
+  int layout_then = 0;       ///< where the variables were when it was compiled (VariableHomes::number); -1: where first
+                             ///< values brought them
   bool update_can_end = false;  ///< the programs of the other micro-batches of an update are known to fit
   std::any planner_note;        ///< of its session's planner
 };

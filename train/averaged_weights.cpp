@@ -11,10 +11,27 @@
 namespace sectionflow {
 namespace {
 
+void write_or_tell(Session& session, Value variable, const HostTensor& tensor) {
+  try {
+    session.write(variable, tensor);
+  } catch (const std::exception& error) {
+    LOG(ERROR) << "AveragedWeights: '" << variable.name() << "' has not come back: " << error.what();
+  }
+}
+
+/// A home on disk may refuse what is written: both then are as they were, or refused until they are written again.
 void exchange(Session& session, const AveragedVariable& pair) {
   const HostTensor weight = session.read(pair.variable), average = session.read(pair.average);
-  session.write(pair.variable, average);
-  session.write(pair.average, weight);
+  bool is_half_done = false;
+  try {
+    session.write(pair.variable, average);
+    is_half_done = true;
+    session.write(pair.average, weight);
+  } catch (...) {
+    write_or_tell(session, pair.variable, weight);
+    if (is_half_done) write_or_tell(session, pair.average, average);
+    throw;
+  }
 }
 
 }  // namespace

@@ -96,6 +96,28 @@ TEST_P(FittedDiskHomes, GiveTheSameBitsInWhatWasPlanned) {
   EXPECT_EQ(first_difference(resident.state(), tried.state()), "");
 }
 
+TEST_P(FittedDiskHomes, StayWhereTrainingHasThemForEvaluations) {
+  for (const double share : {1.0, 1.5, 2.5}) {
+    SessionOptions options = least_host_memory(Momentum{}, much_memory());
+    options.host_memory = static_cast<std::size_t>(share * static_cast<double>(options.host_memory));
+    HomeCase tried(Momentum{}, options);
+    if (GetParam()) {
+      fit_budget(*tried.session, quick_fit());
+    } else {
+      insert_swaps(*tried.session, {.profile = quick_fit().profile});
+    }
+    tried.session->initialize();
+    tried.step(0);
+    const std::size_t trained = tried.bytes_on_disk();
+    for (int step = 1; step < 3; ++step) {
+      (void)tried.session->run({tried.loss}, tried.feeds(step));
+      EXPECT_EQ(tried.bytes_on_disk(), trained) << share;
+      tried.step(step);
+      EXPECT_EQ(tried.bytes_on_disk(), trained) << share;
+    }
+  }
+}
+
 TEST(ExplainedDiskHomes, SayWhereTheirHomeIs) {
   HomeCase tried(Momentum{}, least_host_memory(Momentum{}, much_memory()));
   (void)tried.plan();

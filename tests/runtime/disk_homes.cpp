@@ -11,6 +11,7 @@
 
 #include "runtime/swap_file.h"
 #include "tests/support/home_case.h"
+#include "tests/support/home_faults.h"
 
 namespace sectionflow {
 namespace {
@@ -155,27 +156,6 @@ TEST_P(DiskHomes, AreGivenTheirInitialValuesAgain) {
   tried.session->initialize();
   EXPECT_EQ(first_difference(initial, tried.state()), "");
 }
-
-/// Calls of the disk of which one writes or reads as it should not.
-struct HomeFaults {
-  std::atomic<int> reads_left{std::numeric_limits<int>::max()}, writes_left{std::numeric_limits<int>::max()};
-
-  DiskCalls calls() {
-    DiskCalls calls;
-    calls.try_uring = false;
-    calls.pwrite = [this](int file, const void* bytes, std::size_t count, off_t offset) -> ssize_t {
-      if (--writes_left >= 0) return ::pwrite(file, bytes, count, offset);
-      errno = EIO;
-      return -1;
-    };
-    calls.pread = [this](int file, void* bytes, std::size_t count, off_t offset) -> ssize_t {
-      const ssize_t result = ::pread(file, bytes, count, offset);
-      if (--reads_left < 0 && result > 0) *static_cast<unsigned char*>(bytes) ^= 1;
-      return result;
-    };
-    return calls;
-  }
-};
 
 struct FaultyHomes : HomeCase {
   explicit FaultyHomes(bool copy_threads) : HomeCase(Adam{}, least_host_memory(Adam{}, much_memory(copy_threads))) {
