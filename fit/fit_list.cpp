@@ -165,7 +165,7 @@ class ListFitter::Fitting {
     if (drafts_.has_forced() || request_.least != nullptr) return recompute_each(capacity);
     const int within = frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked));
     const int highest = std::max(within, 0);
-    (void)frontier_->rung(std::min(highest + 1, frontier_->num_rungs() - 1));  // what a little more would do is told
+    frontier_->search_beside(highest);  // what a little more and a little less would do is told
     bool found = false;
     int fitting = highest;  // the highest rung whose own plan finds a place, or -1
     for (; fitting >= 0; --fitting) {

@@ -329,7 +329,7 @@ std::optional<InstructionList> ProgramFitter::by_restored(const InstructionList&
     planned_.put(std::move(plan));
     refused_.erase(facts.fingerprint);
   }
-  // One that does not fit stays known: it may be for other homes of variables, which are tried in turn.
+  // One that does not fit stays known: it may be for other home tiers of variables, which are tried in turn.
   return found;
 }
 

@@ -57,6 +57,11 @@ const Frontier::Rung& Frontier::rung(int index) {
   return best_.emplace(index, std::move(best)).first->second;
 }
 
+void Frontier::search_beside(int index) {
+  if (index > 0) (void)rung(index - 1);
+  if (index + 1 < num_rungs()) (void)rung(index + 1);
+}
+
 const Frontier::Rung* Frontier::known(int index) const {
   const auto known = best_.find(index);
   return known == best_.end() ? nullptr : &known->second;

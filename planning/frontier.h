@@ -17,8 +17,8 @@ namespace sectionflow::planning {
 struct FrontierOptions {
   int num_rungs = 0;  ///< 2 to 1000; 0: default_rungs
   bool order_fixed = false;
-  /// Moves for all rungs together; 0: default_frontier_effort. Below one round for each (round_of_moves), plans are
-  /// those of walks alone.
+  /// Moves for all rungs together; 0: default_frontier_effort. Below half a round for each (round_of_moves),
+  /// plans are those of walks alone.
   std::int64_t effort = 0;
   std::uint64_t seed = 1;
   std::function<void(int rungs_done)> progress{};  ///< behind each round of each search; what it throws ends that
@@ -53,6 +53,8 @@ class Frontier {
   /// depends on nothing but problem, options, rung and manner.
   const Rung& with_slack(int index, int manner);
   static constexpr int kManners = 4;
+  /// As if the rungs above and below one were asked for, where there are any.
+  void search_beside(int index);
   /// One that has been asked for; null: it has not.
   const Rung* known(int index) const;
   /// The last rung whose budget is at most so many bytes; -1: none.

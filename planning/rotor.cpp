@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "planning/problem.h"
 
 namespace sectionflow::planning {
 namespace {
@@ -17,8 +18,8 @@ constexpr std::size_t kMostEntries = std::size_t{1} << 28;
 void check_sizes(const char* what, const std::vector<std::int64_t>& sizes, std::size_t wanted) {
   SF_CHECK(sizes.size() == wanted, ArgumentError, "plan_chain: ", sizes.size(), " ", what, ", wanted ", wanted);
   for (const std::int64_t bytes : sizes) {
-    SF_CHECK(bytes >= 0 && bytes < (std::int64_t{1} << 40), ArgumentError, "plan_chain: one of ", what, " is ", bytes,
-             ", wanted at least 0 and less than 2^40");
+    SF_CHECK(bytes >= 0 && bytes <= kMostProblemBytes, ArgumentError, "plan_chain: one of ", what, " is ", bytes,
+             ", wanted 0 to 2^53");
   }
 }
 

@@ -153,7 +153,7 @@ class Search {
     constexpr std::int64_t kLong = 128;
     const FoundOrder walked = best_;
     for (std::int64_t moves = least_moves(); tried_ < effort && !is_done(); moves *= 2) {
-      if (moves == 2 * least_moves()) compete(effort);
+      if (moves == 2 * least_moves() && !compete(effort)) return;
       for (const Manner& manner : kManners) {
         if (manner.anew && moves < kLong * least_moves()) continue;
         if (tried_ + moves > effort || is_done()) return;
@@ -162,9 +162,9 @@ class Search {
     }
   }
 
-  /// Anneals the best order of each way, then the better half of them for twice as long, and so on: which of them leads
-  /// furthest shows only then, and from one to another annealing finds no way.
-  void compete(std::int64_t effort) {
+  /// Anneals the best order of each way, then the better half of them for twice as long, and so on: from one to another
+  /// annealing finds no way. False where the effort is spent, so that a greater one goes on here.
+  bool compete(std::int64_t effort) {
     std::vector<FoundOrder> left;
     for (auto& [way, order] : best_of_ways_) left.push_back(std::move(order));
     const auto sort = [&] {
@@ -174,13 +174,14 @@ class Search {
     double price = 1;
     for (std::int64_t moves = 2 * least_moves(); left.size() > 1; moves *= 2, price = price == 1 ? 10 : 1) {
       for (FoundOrder& order : left) {
-        if (tried_ + moves > effort || is_done()) return;
+        if (tried_ + moves > effort || is_done()) return false;
         order = annealed(order, options_.budget, moves, 0.3, price);
         offer(order, best_start_);
       }
       sort();
       left.resize(left.size() / 2);
     }
+    return true;
   }
 
   std::int64_t least_moves() const { return round_of_moves(problem_); }

@@ -52,7 +52,8 @@ class SlotLists {
     ++longer.size;
     Line* line = &lines_[pos(longer.first_line)] + longer.lines - 1;
     for (int left = longer.lines; left > 0; --left, --line) {
-      const Eight here = line->all();
+      Eight here;
+      line->get(here);
       Eight before = __builtin_shufflevector(here, here, 0, 0, 1, 2, 3, 4, 5, 6);
       if (left > 1) before[0] = line[-1].slots[kLine - 1];
       const Eight moved = before > slot ? before : slot - Eight{};
@@ -65,7 +66,8 @@ class SlotLists {
     --shorter.size;
     Line* line = &lines_[pos(shorter.first_line)];
     for (int left = shorter.lines; left > 0; --left, ++line) {
-      const Eight here = line->all();
+      Eight here;
+      line->get(here);
       Eight behind = __builtin_shufflevector(here, here, 1, 2, 3, 4, 5, 6, 7, 7);
       if (left > 1) behind[kLine - 1] = line[1].slots[0];
       line->put(here < slot ? here : behind);
@@ -77,12 +79,9 @@ class SlotLists {
   using Eight [[gnu::vector_size(kLine * sizeof(int))]] = int;
   struct alignas(kLine * sizeof(int)) Line {
     int slots[kLine];
-    Eight all() const {
-      Eight all;
-      std::memcpy(&all, slots, sizeof(all));
-      return all;
-    }
-    void put(Eight all) { std::memcpy(slots, &all, sizeof(all)); }
+    // By reference: how a function hands over so long a vector depends on the instruction set.
+    void get(Eight& all) const { std::memcpy(&all, slots, sizeof(all)); }
+    void put(const Eight& all) { std::memcpy(slots, &all, sizeof(all)); }
   };
   struct alignas(4 * sizeof(int)) List {
     int first_line = 0, lines = 1, size = 0;

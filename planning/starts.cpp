@@ -49,7 +49,7 @@ class Starts {
     constexpr std::size_t kVariants = 16;
     if (options_.looks / looks_of_walk_ < static_cast<std::int64_t>(kVariants)) return;
     std::vector<std::int64_t> budgets;
-    for (const int percent : kPercents) budgets.push_back(options_.budget / 100 * percent);
+    for (const int percent : kPercents) budgets.push_back(share(percent));
     std::vector<std::vector<int>> known;
     for (LowerBound& bound : lower_bounds(problem_, budgets, {.check = options_.check})) {
       if (bound.kept.empty() || std::ranges::find(known, bound.kept) != known.end()) continue;
@@ -67,13 +67,16 @@ class Starts {
     const ChainStarts chain(flat_);
     for (const int percent : kPercents) {
       if (options_.check) options_.check();
-      std::vector<int> order = chain.order(options_.budget / 100 * percent);
+      std::vector<int> order = chain.order(share(percent));
       ++way_;
       if (!order.empty()) offer_(std::move(order), way_, text_of("chain within ", percent, " %"));
     }
   }
 
  private:
+  std::int64_t share(int percent) const {
+    return options_.budget / 100 * percent + options_.budget % 100 * percent / 100;
+  }
   void walk(std::int64_t budget, const EvictWeights& weights, std::span<const std::uint8_t> kept, const char* how) {
     if (options_.check) options_.check();
     std::optional<std::vector<int>> order = evict_order(flat_, budget, weights, kept);

@@ -123,6 +123,18 @@ TEST(SearchPlan, MoreEffortIsNeverWorse) {
   }
 }
 
+TEST(SearchPlan, MoreEffortIsNeverWorseWhereverARoundEnds) {
+  const Problem problem = generate_unet(4, 209).problem;
+  double before = std::numeric_limits<double>::infinity();
+  for (int rounds = 8; rounds <= 60; rounds += 2) {
+    const std::int64_t effort = rounds * round_of_moves(problem);
+    const SearchResult result = search_plan(problem, {.budget = share_of_peak(problem, 0.5), .effort = effort});
+    ASSERT_TRUE(result.plan);
+    EXPECT_LE(result.evaluation.seconds, before) << rounds << " rounds";
+    before = result.evaluation.seconds;
+  }
+}
+
 /// The best plans known of the transformer of generate_gpt, in percent above every operation once.
 struct KnownPlan {
   double budget, overhead;

@@ -96,6 +96,16 @@ TEST(ChainStarts, TakeMoreTimeForLessMemoryAndNoneExecutesWhatNobodyReads) {
   EXPECT_LT(last, 1.4 * default_cost(problem)) << "the forward half is executed twice at most, but for a little";
 }
 
+TEST(ChainStarts, AreOfProblemsAsLargeAsTheyMayBe) {
+  Problem problem = generate_chain(6, 1).problem;
+  for (PlannedValue& value : problem.values) value.bytes <<= 38;
+  const std::int64_t budget = default_peak(problem) / 10 * 7;
+  EXPECT_FALSE(ChainStarts(FlatProblem(problem)).order(default_peak(problem)).empty());
+  const SearchResult found = search_plan(problem, {.budget = budget, .effort = 20'000});
+  ASSERT_TRUE(found.plan);
+  EXPECT_LE(found.evaluation.peak, budget);
+}
+
 TEST(ChainStarts, OfWhatIsNoChainAreNone) {
   const Problem problem = generate_layered(80, 4).problem;
   EXPECT_TRUE(ChainStarts(FlatProblem(problem)).order(default_peak(problem)).empty());
