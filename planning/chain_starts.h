@@ -16,7 +16,7 @@ class ChainStarts {
   explicit ChainStarts(const FlatProblem& problem);
 
   /// The executions of the best plan of the chain within so many bytes (planning/rotor.h), none where there is none.
-  /// What the chain's sums leave out may bring its peak above them.
+  /// Its peak may be above the budget, by what the chain's sums leave out.
   std::vector<int> order(std::int64_t budget) const;
 
  private:

@@ -25,9 +25,10 @@ struct SearchOptions {
   std::int64_t budget = 0;   ///< bytes of device memory
   Link link{};               ///< by itself there is none: values are computed again, not copied out
   bool order_fixed = false;  ///< first executions stay in the given order
-  /// More budget is never slower, by construction: the plan is the quickest of those of a search for each share of the
-  /// default plan's peak, in whole percent, that is no more than the budget. Takes as many searches as lower bounds
-  /// leave: few where bounds are near, dozens where they are not. `evaluation` is within that share.
+  /// More budget is never slower, by construction: the plan is the quickest of those that are found for the largest
+  /// working set and for each whole percent of the default plan's peak, as far as these are no more than the budget.
+  /// Each search has the whole effort; lower bounds leave out most where they are near, and up to 101 are left where
+  /// not.
   bool never_slower = false;
   // How long it may take.
   std::int64_t effort = 0;  ///< moves to try, the same on every machine; 0: default_effort. More is never worse
@@ -53,7 +54,7 @@ struct SearchResult {
 /// The effort that is worth its time: some seconds for hundreds of operations, below a minute for thousands.
 std::int64_t default_effort(const Problem& problem, bool has_link = false);
 
-/// The same of a search that begins with what others have found, as those of a ladder do.
+/// The same of one of many searches, as those of a ladder are: less than for a search alone where operations are few.
 std::int64_t effort_of_one_in_many(const Problem& problem);
 
 /// Moves of the shortest round of annealing: an effort below tries none.
@@ -61,11 +62,11 @@ std::int64_t round_of_moves(const Problem& problem);
 
 /// A plan within the budget, as quick as could be found. The same for the same problem and options, as far as the
 /// machine's logarithms are the same to the last bit. More budget is not by construction never slower: where that
-/// matters, ask for `never_slower`, or for a whole ladder (planning/frontier.h). Finds plans by walks that evict values
-/// (planning/evict.h) at this and at smaller budgets, improves orders of executions by annealing (planning/anneal.h),
-/// and with a link copies out what is idle for long (planning/offload.h) and anneals executions and copies together.
-/// Throws: ArgumentError of check_problem, for a budget or an effort below 0, for `never_slower` beside starts, and for
-/// a link with numbers that are negative or not finite.
+/// matters, ask for `never_slower`, or for a whole ladder (planning/frontier.h). Begins with plans that are made in
+/// three ways (planning/starts.h), improves orders of executions by annealing (planning/anneal.h), and with a link
+/// copies out what is idle for long (planning/offload.h) and anneals executions and copies together. Throws:
+/// ArgumentError of check_problem, for a budget or an effort below 0, for `never_slower` beside starts, and for a link
+/// with numbers that are negative or not finite.
 SearchResult search_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace sectionflow::planning

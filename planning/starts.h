@@ -21,7 +21,8 @@ struct StartOptions {
 /// in which it was made and what that is called: walks that evict
 /// (planning/evict.h) at the budget and at smaller ones; the same that keep what the cheapest selection of the bound
 /// keeps (planning/lower_bound.h); and, where the graph is a chain of stretches, the best plans of that chain
-/// (planning/chain_starts.h). Some pass the budget, and some may execute again what must not be.
+/// (planning/chain_starts.h). Some need more than the budget, and some may
+/// execute again what must not be.
 void offer_starts(const Problem& problem, const FlatProblem& flat, const StartOptions& options,
                   const std::function<void(std::vector<int> order, int way, const std::string& how)>& offer);
 
