@@ -72,18 +72,22 @@ TEST(ManyFittedDiskHomes, MoreOfAnyTierIsNeverSlowerNorRefused) {
   for (const bool by_fit : {false, true}) expect_monotone(by_fit, {1, 1.2, 1.5, 2, 3, 100}, {0, 60'000, kMuch});
 }
 
+void initialize_planned(HomeCase& tried, bool by_fit) {
+  if (by_fit) {
+    fit_budget(*tried.session, quick_fit());
+  } else {
+    insert_swaps(*tried.session, {.profile = quick_fit().profile});
+  }
+  tried.session->initialize();
+}
+
 TEST_P(FittedDiskHomes, GiveTheSameBitsInWhatWasPlanned) {
   HomeCase resident(Momentum{}, {.device_memory = kMuch});
   resident.session->initialize();
   SessionOptions options = least_host_memory(Momentum{}, much_memory(true));
   options.host_memory += options.host_memory / 4;
   HomeCase tried(Momentum{}, options);
-  if (GetParam()) {
-    fit_budget(*tried.session, quick_fit());
-  } else {
-    insert_swaps(*tried.session, {.profile = quick_fit().profile});
-  }
-  tried.session->initialize();
+  initialize_planned(tried, GetParam());
   const ProgramReport report = tried.plan();
   EXPECT_GT(report.disk_persistent_bytes, 0U);
   EXPECT_GT(report.predicted_seconds, 0);
@@ -101,12 +105,7 @@ TEST_P(FittedDiskHomes, StayWhereTrainingHasThemForEvaluations) {
     SessionOptions options = least_host_memory(Momentum{}, much_memory());
     options.host_memory = static_cast<std::size_t>(share * static_cast<double>(options.host_memory));
     HomeCase tried(Momentum{}, options);
-    if (GetParam()) {
-      fit_budget(*tried.session, quick_fit());
-    } else {
-      insert_swaps(*tried.session, {.profile = quick_fit().profile});
-    }
-    tried.session->initialize();
+    initialize_planned(tried, GetParam());
     tried.step(0);
     const std::size_t trained = tried.bytes_on_disk();
     for (int step = 1; step < 3; ++step) {
