@@ -16,7 +16,7 @@
 #include "fit/list_drafts.h"
 #include "fit/make_problem.h"
 #include "fit/search_watch.h"
-#include "planning/frontier.h"
+#include "planning/frontier_cache.h"
 #include "swap/simulate.h"
 
 namespace sectionflow {
@@ -33,6 +33,9 @@ constexpr std::size_t kBetterPacked = 50;
 /// The share of what any list needs at least by which the offloaded one may take more for nobody to look for less by
 /// computing again and offloading at once.
 constexpr std::size_t kHardlyAbove = 64;
+
+/// Bounds, plans and lists add up seconds in other orders.
+constexpr double kRounding = 1e-9;
 
 using Candidate = FittedList;
 
@@ -95,7 +98,6 @@ class ListFitter::Fitting {
   /// up: where policies offload in any case and it waits for none, others are not looked at.
   double least_seconds() {
     if (!drafts_.has_forced() || !plans_repeats()) return as_it_is().seconds;
-    constexpr double kRounding = 1e-9;
     if (!least_seconds_) least_seconds_ = drafts_.counted(once_, planning::default_cost(problem())) * (1 + kRounding);
     return *least_seconds_;
   }
@@ -104,11 +106,8 @@ class ListFitter::Fitting {
     // Sections as they are cut are one list among others: what needs less may be quicker still.
     if (once_.instructions.size() < given_.instructions.size()) offer(drafts_.plain(given_));
     const std::size_t proved = request_.tells_exact_least ? 0 : drafts_.least_of_any(once_);
-    if (proved > tools_.budgets().device) {
-      least_ = proved;
-      least_is_a_floor_ = true;
-      return;
-    }
+    least_is_a_floor_ = proved > tools_.budgets().device;
+    if (least_is_a_floor_) return void(least_ = proved);
     if (plans_repeats()) recompute();
     if (request_.may_swap) swap(once_, {});
     if (fits(*best_) || !is_hardly_above(proved)) {
@@ -147,7 +146,6 @@ class ListFitter::Fitting {
 
   void make_frontier() {
     has_searched_ = true;
-    if (frontier_) return;
     planning::FrontierOptions options;
     const bool has_halves = once_.half < static_cast<int>(once_.instructions.size());
     options.order_fixed = request_.order_fixed || has_halves || drafts_.has_forced();
@@ -155,7 +153,9 @@ class ListFitter::Fitting {
     options.num_rungs = request_.num_rungs;
     options.progress = [this](int rungs) { watch_.tell("budgets searched", rungs, frontier_->num_rungs()); };
     options.check = watch_.asking();
-    frontier_.emplace(problem(), options);
+    if (frontier_) return frontier_->set_watch(std::move(options.progress), std::move(options.check));
+    planning::FrontierCache& cache = request_.frontiers != nullptr ? *request_.frontiers : own_frontiers_;
+    frontier_ = cache.of(problem(), std::move(options));
   }
 
   /// What the search finds without copies: the quickest list that fits.
@@ -239,15 +239,17 @@ class ListFitter::Fitting {
     return seconds_[order] = drafts_.plain(list_of(order)).seconds;
   }
 
-  /// Of a rung and those below it: a greater budget must not be slower.
+  /// Of a rung and those below it, as far as bounds do not say that these are slower: a greater budget must not be.
   int quickest_up_to(int rung) {
     if (!drafts_.copies_variables()) return rung;
-    for (auto next = static_cast<int>(quickest_.size()); next <= rung; ++next) {
-      const bool is_quicker =
-          next == 0 || seconds_of(frontier_->rung(next)) <= seconds_of(frontier_->rung(quickest_.back()));
-      quickest_.push_back(is_quicker ? next : quickest_.back());
+    int quickest = rung;
+    for (int below = rung - 1; below >= 0; --below) {
+      const double seconds = seconds_of(frontier_->rung(quickest));
+      // No list counts as faster than the one as it is.
+      if (seconds <= std::max(least_seconds(), frontier_->least_seconds(below) * (1 - kRounding))) break;
+      if (seconds_of(frontier_->rung(below)) < seconds) quickest = below;
     }
-    return quickest_[static_cast<std::size_t>(rung)];
+    return quickest;
   }
 
   /// Of a plan of a rung.
@@ -330,7 +332,6 @@ class ListFitter::Fitting {
   }
 
   void note_least(std::size_t bytes) { least_ = least_ == 0 ? bytes : std::min(least_, bytes); }
-
   void offer(Candidate candidate) {
     candidate.seconds = std::max(candidate.seconds, least_seconds());
     drafts_.is_within_other_tiers(candidate) ? note_least(candidate.device_peak) : void(others_refuse_ = true);
@@ -355,17 +356,16 @@ class ListFitter::Fitting {
   const InstructionList once_;
   std::optional<FittedList> as_it_is_;
   std::optional<ListProblem> problem_;
-  std::optional<planning::Frontier> frontier_;
+  planning::FrontierCache own_frontiers_;  // where the request has none
+  std::shared_ptr<planning::Frontier> frontier_;
   std::optional<JointLists> joint_;
   std::map<std::vector<int>, double> seconds_;  // of lists, by their executions
-  std::vector<int> quickest_;                   // of rungs
   std::optional<double> least_seconds_;
   std::optional<Candidate> best_;
-  std::size_t least_ = 0;
-  std::size_t least_offloaded_ = 0;  // 0: not asked for yet
-  bool least_is_a_floor_ = false;    // no list does with less, and nobody has looked for one that does with that much
-  bool has_searched_ = false;        // for the last budgets, for what is computed again
-  bool others_refuse_ = false;       // host memory or the disk, of what was tried, what may take less device memory
+  std::size_t least_ = 0, least_offloaded_ = 0;  // 0: not asked for yet
+  bool least_is_a_floor_ = false;  // no list does with less, and nobody has looked for one that does with that much
+  bool has_searched_ = false;      // for the last budgets, for what is computed again
+  bool others_refuse_ = false;     // host memory or the disk, of what was tried, what may take less device memory
 };
 
 ListFitter::ListFitter(const InstructionList& list, PlanningTools& tools, const FitRequest& request)

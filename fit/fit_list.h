@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planning/frontier_cache.h"
 #include "schedule/planning_tools.h"
 #include "swap/profile.h"
 
@@ -30,6 +31,9 @@ struct FitRequest {
   /// Where nothing fits, the list comes back that passes the budgets of all tiers by the least, so that whoever is told
   /// hears of the tier that is short; without it, of what would do in device memory. Of requests that offload alone.
   bool tells_short_tier = false;
+  /// Where what is searched for is kept for the next list of the same operations; nullptr: nowhere. Must outlive who
+  /// plans.
+  planning::FrontierCache* frontiers = nullptr;
   const char* name = "fit_budget";  ///< of who plans, for notes
   const char* told_first = "";      ///< before what is counted, of progress
   /// What is counted, how many are done, of how many, and seconds since the planner was made: once these are more than

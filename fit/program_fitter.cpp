@@ -112,6 +112,7 @@ ProgramFitter::ProgramFitter(Engine& engine, const FitBudgetOptions& options)
       replan_(options.replan) {
   if (!given_.empty()) planned_ = *given_.content();
   request_.profile = &profile_;
+  request_.frontiers = &frontiers_;
 }
 
 std::optional<Profile> ProgramFitter::profile() const {
@@ -121,6 +122,7 @@ std::optional<Profile> ProgramFitter::profile() const {
 void ProgramFitter::renew(const FitBudgetOptions& options) {
   request_ = request_of(options, "fit_budget");
   request_.profile = &profile_;
+  request_.frontiers = &frontiers_;
   has_own_profile_ = has_own_profile_ || options.profile.has_value();
   replan_ = options.replan;
 }

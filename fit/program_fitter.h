@@ -12,6 +12,7 @@
 #include "fit/fit_list.h"
 #include "fit/plan_content.h"
 #include "fit/plan_file.h"
+#include "planning/frontier_cache.h"
 #include "runtime/engine.h"
 #include "runtime/program_planner.h"
 #include "schedule/planning_tools.h"
@@ -96,6 +97,7 @@ class ProgramFitter final : public ProgramPlanner {
   std::set<std::string> refused_;     // fingerprints of programs that no plan is known for that can be executed here
   std::vector<ProgramFacts> served_;  // by the plan that was given
   std::optional<Origin> restored_;    // of a checkpoint
+  planning::FrontierCache frontiers_;
   Replan replan_;
   int num_replans_ = 0;
   std::set<std::string> again_;          // fingerprints of programs that were planned again, whatever was given

@@ -10,7 +10,11 @@
 
 namespace sectionflow::planning {
 
-Frontier::Frontier(const Problem& problem, FrontierOptions options) : problem_(problem), options_(std::move(options)) {
+Frontier::Frontier(const Problem& problem, FrontierOptions options)
+    : problem_(problem),
+      options_(std::move(options)),
+      asked_rungs_(options_.num_rungs),
+      asked_effort_(options_.effort) {
   check_problem(problem);
   if (options_.num_rungs == 0) options_.num_rungs = default_rungs(problem);
   SF_CHECK(options_.num_rungs >= 2 && options_.num_rungs <= Ladder::kMostRungs, ArgumentError, "a ladder of ",
@@ -22,6 +26,16 @@ Frontier::Frontier(const Problem& problem, FrontierOptions options) : problem_(p
   options_.effort = std::min(options_.effort, kMostEffort);
   const std::int64_t most = default_peak(problem);
   ladder_ = {options_.num_rungs, std::min(largest_working_set(problem).bytes, most), most};
+}
+
+bool Frontier::is_by(const FrontierOptions& options) const {
+  return options.num_rungs == asked_rungs_ && options.effort == asked_effort_ &&
+         options.order_fixed == options_.order_fixed && options.seed == options_.seed;
+}
+
+void Frontier::set_watch(std::function<void(int rungs_done)> progress, std::function<void()> check) {
+  options_.progress = std::move(progress);
+  options_.check = std::move(check);
 }
 
 SearchOptions Frontier::search_options(std::int64_t budget, std::int64_t effort, const Rung* start) const {
@@ -45,7 +59,7 @@ const Frontier::Rung& Frontier::rung(int index) {
   Rung best{.budget = budget_of(index)};
   const int lowest = lowest_with_plan();
   for (int below = index; below >= lowest; --below) {
-    if (best.plan && best.evaluation.seconds <= bound_of(below)) break;
+    if (best.plan && best.evaluation.seconds <= least_seconds(below)) break;
     const auto known = best_.find(below);
     const Rung& next = known != best_.end() ? known->second : own(below);
     if (next.plan && (!best.plan || next.evaluation.seconds < best.evaluation.seconds)) {
@@ -67,7 +81,7 @@ const Frontier::Rung* Frontier::known(int index) const {
   return known == best_.end() ? nullptr : &known->second;
 }
 
-double Frontier::bound_of(int index) {
+double Frontier::least_seconds(int index) {
   if (const auto known = bounds_.find(index); known != bounds_.end()) return known->second;
   const double extra = lower_bound(problem_, budget_of(index), {.check = options_.check}).extra_seconds;
   return bounds_.emplace(index, default_cost(problem_) + extra).first->second;

@@ -57,12 +57,17 @@ class Frontier {
   void search_beside(int index);
   /// One that has been asked for; null: it has not.
   const Rung* known(int index) const;
+  /// Seconds that no plan within this rung's budget is below, but for rounding.
+  double least_seconds(int index);
+  /// Whether it is for as many rungs, and searched for as `options` say.
+  bool is_by(const FrontierOptions& options) const;
+  /// Who is told and asked from here on.
+  void set_watch(std::function<void(int rungs_done)> progress, std::function<void()> check);
   /// The last rung whose budget is at most so many bytes; -1: none.
   int last_within(std::int64_t bytes) const { return ladder_.last_within(bytes); }
 
  private:
   const Rung& own(int index);
-  double bound_of(int index);
   int lowest_with_plan();
   void tell() const;
   SearchOptions search_options(std::int64_t budget, std::int64_t effort, const Rung* start) const;
@@ -71,6 +76,8 @@ class Frontier {
 
   const Problem& problem_;
   FrontierOptions options_;
+  const int asked_rungs_;
+  const std::int64_t asked_effort_;
   Ladder ladder_;
   int lowest_ = -1;           // with a plan; -1: not known
   std::map<int, Rung> own_;   // of rungs, what their own searches find

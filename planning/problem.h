@@ -12,6 +12,7 @@ namespace sectionflow::planning {
 /// both together then take the bytes of one.
 struct Overwrite {
   int input = 0, output = 0;  ///< indices of `Problem::values`
+  friend bool operator==(const Overwrite&, const Overwrite&) = default;
 };
 
 /// What a planner knows of one operation. Indices are of `Problem::values`.
@@ -25,6 +26,7 @@ struct Operation {
   std::optional<double> seconds_again{};  ///< of each execution after the first; absent: `seconds`
   /// Of pairs with the same input, or the same output, the first that can be counts.
   std::vector<Overwrite> overwrites{};
+  friend bool operator==(const Operation&, const Operation&) = default;
 };
 
 /// A tensor. It exists in one copy in device memory, from an execution of its producer (or from the start, where it has
@@ -35,6 +37,7 @@ struct PlannedValue {
   int producer = -1;           ///< the operation that writes it; -1: it is given, in device memory at the start
   bool movable = true;         ///< may be copied to host memory and back
   bool needed_at_end = false;  ///< must be in device memory when the plan ends
+  friend bool operator==(const PlannedValue&, const PlannedValue&) = default;
 };
 
 /// From device memory to host memory and back: a lane in each direction. No link: `bytes_per_second` 0.
@@ -43,6 +46,7 @@ struct Link {
   double latency = 0;  ///< seconds that each copy takes beside its bytes
   /// Seconds for each byte by which a copy delays the executions beside it: both want the memory's bandwidth.
   double drag = 0;
+  friend bool operator==(const Link&, const Link&) = default;
 };
 
 /// A training graph, forward and backward together. Its operations stand in an order in which they can be executed.
@@ -53,6 +57,7 @@ struct Problem {
   /// Every execution of `first` comes before that of `second`, which is not repeatable: it changes in place what
   /// `first` reads and no value tells of.
   std::vector<std::pair<int, int>> ends;
+  friend bool operator==(const Problem&, const Problem&) = default;
 };
 
 /// What all sizes of a problem together may come to, so that every sum of them is exact in a double, as bounds add

@@ -116,10 +116,10 @@ Ejection::Loss Ejection::loss_of(const Placed& placed) const {
 // Of the places that weigh least one by chance. Nothing where fixed blocks leave no place.
 std::optional<std::int64_t> Ejection::cheapest(int block, std::int64_t limit) {
   const std::int64_t size = problem_.blocks[block].size;
-  list_places(size, limit);
   ends_.clear();
   for (const Placed& other : around_) ends_.push_back({other.end, loss_of(other)});
   std::sort(ends_.begin(), ends_.end(), [](const End& a, const End& b) { return a.end < b.end; });
+  list_places(size, limit);
   work_ += kPlaceWork * static_cast<std::int64_t>(around_.size());
 
   // What begins below the end of a place, less what ends below its begin, is what lies in it.
@@ -139,18 +139,25 @@ std::optional<std::int64_t> Ejection::cheapest(int block, std::int64_t limit) {
   return cheapest_[random_.below(static_cast<int>(cheapest_.size()))];
 }
 
-// On the floor, below the limit, above or below one of the blocks around: in ascending order.
+// On the floor, below the limit, above or below one of the blocks around: in ascending order, as are those around by
+// their offset, and the ends.
 void Ejection::list_places(std::int64_t size, std::int64_t limit) {
   places_.clear();
   if (size > limit) return;
+  const auto add = [&](std::int64_t place) {
+    if (places_.back() != place) places_.push_back(place);
+  };
   places_.push_back(0);
-  places_.push_back(limit - size);
+  std::size_t above = 0;
   for (const Placed& other : around_) {
-    if (other.end <= limit - size) places_.push_back(other.end);
-    if (other.offset >= size && other.offset <= limit) places_.push_back(other.offset - size);
+    if (other.offset < size) continue;
+    if (other.offset > limit) break;
+    const std::int64_t below = other.offset - size;
+    for (; above < ends_.size() && ends_[above].end < below; ++above) add(ends_[above].end);
+    add(below);
   }
-  std::sort(places_.begin(), places_.end());
-  places_.erase(std::unique(places_.begin(), places_.end()), places_.end());
+  for (; above < ends_.size() && ends_[above].end < limit - size; ++above) add(ends_[above].end);
+  add(limit - size);
 }
 
 void Ejection::eject(int block, std::int64_t offset) {

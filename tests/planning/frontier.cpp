@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/error.h"
+#include "planning/frontier_cache.h"
 #include "planning/generate.h"
 #include "planning/lower_bound.h"
 #include "planning/search.h"
@@ -204,6 +206,56 @@ TEST(Frontier, RefusesALadderThatIsNone) {
   EXPECT_THROW(Frontier(problem, {.num_rungs = 1}), ArgumentError);
   EXPECT_THROW(Frontier(problem, {.num_rungs = 1001}), ArgumentError);
   EXPECT_THROW(Frontier(problem, {.effort = -1}), ArgumentError);
+}
+
+TEST(FrontierCache, HasTheSameFrontierForAnEqualProblemAndHowItIsSearchedFor) {
+  const Problem problem = transformer();
+  const FrontierOptions options{.num_rungs = 8, .effort = 100'000};
+  FrontierCache cache;
+  const std::shared_ptr<Frontier> first = cache.of(problem, options);
+  (void)first->rung(6);
+  Problem equal = problem;
+  EXPECT_EQ(cache.of(equal, options), first);
+  EXPECT_NE(cache.of(equal, options)->known(6), nullptr);
+
+  FrontierOptions other = options;
+  other.order_fixed = true;
+  EXPECT_NE(cache.of(problem, other), first);
+  EXPECT_NE(cache.of(problem, {.num_rungs = 9, .effort = 100'000}), first);
+  EXPECT_NE(cache.of(problem, {.num_rungs = 8, .effort = 100'001}), first);
+  equal.operations.front().seconds *= 2;
+  EXPECT_NE(cache.of(equal, options), first) << "of another problem";
+}
+
+TEST(FrontierCache, TellsAndAsksWhoHasAskedLast) {
+  const Problem problem = transformer();
+  FrontierCache cache;
+  int told_first = 0, told = 0, asked = 0;
+  FrontierOptions options{.num_rungs = 8, .effort = 100'000, .progress = [&](int) { ++told_first; }};
+  (void)cache.of(problem, options);
+  options.progress = [&](int) { ++told; };
+  options.check = [&] { ++asked; };
+  (void)cache.of(problem, options)->rung(6);
+  EXPECT_EQ(told_first, 0);
+  EXPECT_GT(told, 0);
+  EXPECT_GT(asked, 0);
+}
+
+TEST(FrontierCache, OutlivesItsProblemAndForgetsWhatIsOldest) {
+  FrontierCache cache;
+  std::weak_ptr<Frontier> oldest;
+  {
+    Problem problem = transformer();
+    oldest = cache.of(problem, {.num_rungs = 8, .effort = 100'000});
+    problem = {};
+  }
+  ASSERT_FALSE(oldest.expired());
+  EXPECT_TRUE(oldest.lock()->rung(6).plan);
+  const Problem problem = transformer();
+  for (int rungs = 9; oldest.lock() != nullptr; ++rungs) {
+    ASSERT_LT(rungs, 9 + static_cast<int>(FrontierCache::kMost));
+    (void)cache.of(problem, {.num_rungs = rungs, .effort = 100'000});
+  }
 }
 
 }  // namespace
