@@ -1,6 +1,7 @@
 #include "fit/fit_list.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -56,7 +57,7 @@ class ListFitter::Fitting {
     least_ = 0;
     least_is_a_floor_ = has_searched_ = others_refuse_ = false;
     offer(as_it_is());
-    if (fits(*best_) && best_->seconds <= least_seconds()) return *std::move(best_);
+    if (limit() <= least_seconds()) return *std::move(best_);
     request_.least != nullptr ? fit_between_ends() : fit_freely();
     best_->others_lack_capacity = !fits(*best_) && others_refuse_;
     return *std::move(best_);
@@ -281,7 +282,7 @@ class ListFitter::Fitting {
   void swap_rung(int rung, double once) {
     const planning::Frontier::Rung& found = frontier_->rung(rung);
     if (!found.plan || found.evaluation.cost <= once) return;  // nothing, or as without
-    if (fits(*best_) && found.evaluation.cost >= best_->seconds) return;
+    if (found.evaluation.cost >= limit()) return;
     std::optional<Candidate> candidate = candidate_of(found, rung);
     if (!fits(*candidate) || drafts_.must_be_simulated()) {
       const std::vector<int> order = executions_of(*found.plan);
@@ -308,7 +309,7 @@ class ListFitter::Fitting {
     const int highest =
         std::max(joint_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked)), 0);
     for (int rung = highest; rung >= 0; --rung) {
-      if (fits(*best_) && best_->seconds <= joint_->least_seconds(rung)) return;
+      if (limit() <= joint_->least_seconds(rung)) return;
       watch_.tell("budgets searched with copies", highest - rung, highest + 1);
       const FittedList* list = joint_->list(rung);
       if (list == nullptr) continue;
@@ -317,8 +318,8 @@ class ListFitter::Fitting {
   }
 
   void swap(const InstructionList& list, std::vector<std::string> notes) {
-    if (best_ && fits(*best_)) {
-      std::optional<FittedList> quicker = drafts_.swapped_within(list, best_->seconds);
+    if (std::isfinite(limit())) {
+      std::optional<FittedList> quicker = drafts_.swapped_within(list, limit());
       if (!quicker) return;
       quicker->notes.insert(quicker->notes.begin(), notes.begin(), notes.end());
       return offer(*std::move(quicker));
@@ -331,19 +332,15 @@ class ListFitter::Fitting {
     offer(std::move(swapped.list));
   }
 
+  /// What takes no less is of no use.
+  double limit() const {
+    return best_ && fits(*best_) ? std::min(best_->seconds, request_.only_below) : request_.only_below;
+  }
   void note_least(std::size_t bytes) { least_ = least_ == 0 ? bytes : std::min(least_, bytes); }
   void offer(Candidate candidate) {
     candidate.seconds = std::max(candidate.seconds, least_seconds());
     drafts_.is_within_other_tiers(candidate) ? note_least(candidate.device_peak) : void(others_refuse_ = true);
-    if (!best_ || is_better(candidate, *best_)) best_ = std::move(candidate);
-  }
-
-  bool is_better(const Candidate& a, const Candidate& b) const {
-    if (fits(a) != fits(b)) return fits(a);
-    if (fits(a)) return a.seconds < b.seconds;
-    const bool is_within = drafts_.is_within_other_tiers(a);
-    if (is_within != drafts_.is_within_other_tiers(b)) return is_within;
-    return a.device_peak < b.device_peak;
+    if (!best_ || drafts_.is_better(candidate, *best_)) best_ = std::move(candidate);
   }
 
   PlanningTools& tools_;

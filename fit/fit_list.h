@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct FitRequest {
   /// Where nothing fits, the list comes back that passes the budgets of all tiers by the least, so that whoever is told
   /// hears of the tier that is short; without it, of what would do in device memory. Of requests that offload alone.
   bool tells_short_tier = false;
+  /// A list that is predicted to take no less is of no use, and need not be looked for: then what comes back may not
+  /// fit. With the usual effort.
+  double only_below = std::numeric_limits<double>::infinity();
   /// Where what is searched for is kept for the next list of the same operations; nullptr: nowhere. Must outlive who
   /// plans.
   planning::FrontierCache* frontiers = nullptr;

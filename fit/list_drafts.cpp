@@ -82,6 +82,14 @@ bool ListDrafts::is_within_other_tiers(const FittedList& list) const {
   return list.host_peak <= tools_.budgets().host && list.disk_peak <= tools_.budgets().disk;
 }
 
+bool ListDrafts::is_better(const FittedList& a, const FittedList& b) const {
+  if (fits(a) != fits(b)) return fits(a);
+  if (fits(a)) return a.seconds < b.seconds;
+  const bool is_within = is_within_other_tiers(a);
+  if (is_within != is_within_other_tiers(b)) return is_within;
+  return a.device_peak < b.device_peak;
+}
+
 OffloadPolicies ListDrafts::request(const InstructionList& list, bool only_forced) const {
   if (!policies_.offloads) return {};
   OffloadPolicies request = policies_.offloads(list);

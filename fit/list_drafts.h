@@ -78,6 +78,8 @@ class ListDrafts {
   bool fits(const FittedList& list) const;
   /// Host memory's and the disk's.
   bool is_within_other_tiers(const FittedList& list) const;
+  /// What fits, and then what is quicker; or what comes closer, of the device last.
+  bool is_better(const FittedList& a, const FittedList& b) const;
 
   StepTimes& times() { return times_; }
 

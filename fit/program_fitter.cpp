@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -158,6 +159,8 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
   std::string why_not;
   FitRequest request = request_;
   request.policies = tools.policies;
+  // A short search that finds nothing is followed by a long one, which is not to hang on what others take.
+  if (request.effort == 0) request.only_below = tools.only_below;
   // By its fingerprint alone nobody can tell that a plan keeps to policies.
   const std::size_t on_disk = tools.variables().disk_end_bytes;
   // What other budgets would do is asked to be compared with, and is not kept.
@@ -167,21 +170,29 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
     with_policies_.insert(facts.fingerprint);
   } else {
     with_policies_.erase(facts.fingerprint);
-    const auto beside = planned_beside_.find(facts.fingerprint);
-    const bool is_beside_these = beside == planned_beside_.end() || beside->second == on_disk;
-    if (const ProgramPlan* const known = planned_.find(facts.fingerprint); known != nullptr && is_beside_these) {
+    if (is_known_useless(facts.fingerprint, tools)) return list;
+    if (const ProgramPlan* const known = known_beside(facts.fingerprint, on_disk); known != nullptr) {
       ProgramPlan before = *known;
-      if (auto found = by_known(before, written, tools, "what was planned before", why_not)) return *std::move(found);
+      if (auto found = by_known(before, written, tools, "what was planned before", why_not)) {
+        planned_.put(std::move(before));
+        refused_.erase(facts.fingerprint);
+        return *std::move(found);
+      }
     }
     if (auto found = by_restored(list, written, facts, tools, why_not)) return *std::move(found);
   }
   tell_search(list, facts, why_not, tools);
   FittedList fitted = fit_list(list, tools, request);
-  planned_beside_[facts.fingerprint] = on_disk;
-  if (auto plan = described(fitted, written, facts)) {
+  PlannedBeside& beside = planned_beside_[facts.fingerprint][on_disk];
+  std::optional<ProgramPlan> plan = described(fitted, written, facts);
+  if (std::isfinite(request.only_below) && !(plan && fitted.seconds < request.only_below)) {
+    beside = {.nothing_below = request.only_below};
+  } else if (plan) {
+    beside.plan = plan;
     planned_.put(*std::move(plan));
     refused_.erase(facts.fingerprint);
   } else {
+    beside = {};
     refused_.insert(facts.fingerprint);
     tools.advice = fitted.others_lack_capacity ? advice_for_other_tiers(engine_.budgets())
                    : !request.may_swap         ? "let values be offloaded too (FitBudgetOptions::may_swap)"
@@ -333,14 +344,6 @@ std::optional<InstructionList> ProgramFitter::by_restored(const InstructionList&
   }
   // One that does not fit stays known: it may be for other home tiers of variables, which are tried in turn.
   return found;
-}
-
-KeptTexts ProgramFitter::kept() const {
-  KeptTexts texts;
-  const FitPlan known = plan();
-  if (known.num_programs() > 0) texts[kKeptPlan] = known.text();
-  if (profile_ != Profile::nominal()) texts[kKeptProfile] = profile_.json();
-  return texts;
 }
 
 void ProgramFitter::take(const KeptTexts& texts, const std::string& from) {

@@ -68,6 +68,8 @@ class ProgramFitter final : public ProgramPlanner {
     bool wants_steps = false, is_due = false;
   };
 
+  const ProgramPlan* known_beside(const std::string& fingerprint, std::size_t disk_bytes) const;
+  bool is_known_useless(const std::string& fingerprint, const PlanningTools& tools) const;
   const ProgramPlan* given_plan(const ProgramFacts& wanted, const PlanningTools& tools) const;
   InstructionList by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools);
   void tell_given(const ProgramPlan& plan, const WrittenList& written, const Draft& draft, PlanningTools& tools) const;
@@ -91,9 +93,13 @@ class ProgramFitter final : public ProgramPlanner {
   bool has_own_profile_;  // that was given or measured here: that of a checkpoint does not take its place
   FitPlan given_;
   PlanContent planned_;  // what was given, and what was planned here
-  /// By fingerprint: the bytes of variables on disk beside which a program was planned here. Beside others it is
+  struct PlannedBeside {
+    std::optional<ProgramPlan> plan{};
+    double nothing_below = 0;  ///< seconds; where there is no plan
+  };
+  /// By fingerprint and bytes of variables on disk: what was planned here beside these. Beside others a program is
   /// planned apart, so that they are compared by what is best for each.
-  std::map<std::string, std::size_t> planned_beside_;
+  std::map<std::string, std::map<std::size_t, PlannedBeside>> planned_beside_;
   std::set<std::string> refused_;     // fingerprints of programs that no plan is known for that can be executed here
   std::vector<ProgramFacts> served_;  // by the plan that was given
   std::optional<Origin> restored_;    // of a checkpoint

@@ -128,6 +128,7 @@ bool ProgramFitter::replaced_plan(Executable& program) {
   if (!is_taken) return false;
   plan->notes.insert(plan->notes.begin(), "fit_budget: " + text);
   again_.insert(known.fingerprint);
+  planned_beside_[known.fingerprint] = {{tools.variables().disk_end_bytes, {.plan = *plan}}};
   planned_.put(*std::move(plan));
   return true;
 }

@@ -227,10 +227,10 @@ class Engine {
   std::optional<ExecutionTimes> times_wanted(Executable& program) const;
   void tell_times(Executable& program, std::optional<ExecutionTimes> times);
   // Where variables lie (engine_homes.cpp).
-  /// Compiles for a layout, as planned or as written.
+  /// Compiles for a layout, as planned or as written; planned to take less than `only_below` seconds, or anyhow.
   enum class Listed { as_planned, as_written };
-  using CompileWithHomes =
-      std::function<std::unique_ptr<Executable>(int layout, const TierBudgets& budgets, Listed listed)>;
+  using CompileWithHomes = std::function<std::unique_ptr<Executable>(int layout, const TierBudgets& budgets,
+                                                                     Listed listed, double only_below)>;
   bool may_have_disk_homes() const;
   void lay_out_variables();
   bool chooses_homes_by_time() const;

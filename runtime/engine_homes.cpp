@@ -90,12 +90,17 @@ std::vector<int> Engine::homes_to_try() const {
 /// planned beside variables that leave too little off the device for the program as it is written, which offloads
 /// nothing.
 std::unique_ptr<Executable> Engine::compiled_with_homes(const CompileWithHomes& compile) const {
-  if (homes_.count() == 1) return compile(0, budgets_, Listed::as_planned);
-  if (pending_ != nullptr) return compile(pending_->program->variable_layout, budgets_, Listed::as_planned);
+  constexpr double kAnyhow = std::numeric_limits<double>::infinity();
+  const auto planned = [&](int number, double only_below = kAnyhow) {
+    return compile(number, budgets_, Listed::as_planned, only_below);
+  };
+  const auto written = [&](int number) { return compile(number, budgets_, Listed::as_written, kAnyhow); };
+  if (homes_.count() == 1) return planned(0);
+  if (pending_ != nullptr) return planned(pending_->program->variable_layout);
   const bool by_time = chooses_homes_by_time();
   // What trains decides; moving variables to and fro takes longer than others gain by it.
-  if (by_time && homes_.is_settled() && !trains(*compile(homes_.number(), budgets_, Listed::as_written))) {
-    std::unique_ptr<Executable> here = compile(homes_.number(), budgets_, Listed::as_planned);
+  if (by_time && homes_.is_settled() && !trains(*written(homes_.number()))) {
+    std::unique_ptr<Executable> here = planned(homes_.number());
     if (here->report.fits) return here;
   }
   std::unique_ptr<Executable> best;
@@ -104,27 +109,31 @@ std::unique_ptr<Executable> Engine::compiled_with_homes(const CompileWithHomes& 
   std::pair<std::size_t, int> closest{kAllMemory, 0};
   for (int number : homes_to_try()) {
     if (planner_ != nullptr) {
-      const std::size_t lacking = excess(compile(number, budgets_, Listed::as_written)->report).first;
+      const std::size_t lacking = excess(written(number)->report).first;
       closest = std::min(closest, {lacking, number});
       if (lacking > 0) continue;
     }
-    std::unique_ptr<Executable> made = compile(number, budgets_, Listed::as_planned);
+    const bool is_timed = by_time && best != nullptr && best->report.fits && best->report.predicted_seconds > 0;
+    std::unique_ptr<Executable> made = planned(number, is_timed ? best->report.predicted_seconds : kAnyhow);
     ProgramReport& report = made->report;
     last = number;
     if (by_time && report.fits && report.predicted_seconds > 0) {
       if (least == 0) {
         const TierBudgets all_of_host{.device = budgets_.device, .host = kAllMemory, .disk = budgets_.disk};
-        least = compile(0, all_of_host, Listed::as_planned)->report.predicted_seconds;
+        // Its value counts where it is more than this one's; as a rule it is less, and sooner found as that.
+        ProgramReport freest = compile(0, all_of_host, Listed::as_planned, report.predicted_seconds)->report;
+        if (!freest.fits) freest = compile(0, all_of_host, Listed::as_planned, kAnyhow)->report;
+        least = freest.predicted_seconds;
       }
       report.predicted_seconds = std::max(report.predicted_seconds, least);
     }
     if (best == nullptr || is_better(report, best->report)) best = std::move(made);
     if (best->report.fits && (!by_time || best->report.predicted_seconds <= least)) break;
   }
-  if (best == nullptr) return compile(closest.second, budgets_, Listed::as_planned);
+  if (best == nullptr) return planned(closest.second);
   if (planner_ == nullptr || best->variable_layout == last) return best;
   // What the planner keeps of the program is to be of this one.
-  std::unique_ptr<Executable> again = compile(best->variable_layout, budgets_, Listed::as_planned);
+  std::unique_ptr<Executable> again = planned(best->variable_layout);
   again->report.predicted_seconds = std::max(again->report.predicted_seconds, least);
   return again;
 }

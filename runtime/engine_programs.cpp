@@ -248,15 +248,18 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   const ConcreteGraph concrete(*graph_, decided);
   InstructionList written;
   Listed listed = Listed::as_planned;
+  double wanted_below = 0;
   const auto write = [&](PlanningTools& tools) {
     tools.is_fitted_later = planner != nullptr;
+    tools.only_below = wanted_below;
     written = writer(tools);
     if (listed == Listed::as_written) return written;
     if (planner != nullptr) return planner->planned(written, tools);
     return edit_instructions_ ? edit_instructions_(written, tools) : written;
   };
-  auto compiled = compiled_with_homes([&](int layout, const TierBudgets& budgets, Listed how) {
+  auto compiled = compiled_with_homes([&](int layout, const TierBudgets& budgets, Listed how, double only_below) {
     listed = how;
+    wanted_below = only_below;
     auto made = std::make_unique<Executable>(compile_program(concrete, write, requested.fetches.size(),
                                                              homes_.at(layout), *device_,
                                                              {.budgets = budgets,

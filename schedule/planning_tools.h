@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -127,6 +128,8 @@ class PlanningTools {
   bool minimum_is_enough = false;  ///< where it is not exact: whether that much does
   bool forces_offloads = false;    ///< whether tensors are offloaded whatever the budgets are
   ListPolicies policies{};         ///< of the list, where the writer has been told any
+  /// Asked of the writer: a list that is predicted to take no less is of no use, and need not be looked for.
+  double only_below = std::numeric_limits<double>::infinity();
   /// Asked of the writer: what it would decide by budgets is decided behind it, from the list that it writes without,
   /// and so is what `policies` offload in any case.
   bool is_fitted_later = false;
