@@ -18,6 +18,9 @@ namespace {
 /// More than any program takes.
 constexpr std::size_t kAllMemory = std::numeric_limits<std::size_t>::max() / 8;
 
+/// However long a program takes.
+constexpr double kAnyhow = std::numeric_limits<double>::infinity();
+
 std::size_t above(std::size_t bytes, std::size_t limit) {
   return bytes > limit ? bytes - limit : 0;
 }
@@ -90,7 +93,6 @@ std::vector<int> Engine::homes_to_try() const {
 /// planned beside variables that leave too little off the device for the program as it is written, which offloads
 /// nothing.
 std::unique_ptr<Executable> Engine::compiled_with_homes(const CompileWithHomes& compile) const {
-  constexpr double kAnyhow = std::numeric_limits<double>::infinity();
   const auto planned = [&](int number, double only_below = kAnyhow) {
     return compile(number, budgets_, Listed::as_planned, only_below);
   };

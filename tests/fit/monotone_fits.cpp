@@ -269,6 +269,42 @@ TEST(MonotoneFits, ThatAreStoppedAmongOtherBudgetsLeaveThoseThatWereAsked) {
   });
 }
 
+/// What was searched for is shared by all, as by the layouts of variables of a session.
+TEST(FitsBelowALimit, AreThoseWithoutOneWhereTheseAreQuicker) {
+  int quicker = 0, useless = 0;
+  for (std::uint64_t seed = 201; seed <= 206; ++seed) {
+    Subject subject = random_subject(seed);
+    subject.session.swap_variables = seed % 2 == 0;
+    SCOPED_TRACE(subject.name);
+    with_tools(subject, [&](const InstructionList& list, PlanningTools& tools) {
+      planning::FrontierCache frontiers;
+      FitRequest request{.profile = &subject.profile, .frontiers = &frontiers};
+      PartsFitter anyhow(list, tools, request);
+      const std::size_t whole = anyhow.as_it_is().device_peak;
+      Dice dice(seed);
+      for (int i = 0; i < 6; ++i) {
+        const Budgets budgets = random_budgets(dice, subject.choice, whole / 3, whole);
+        tools.set_budgets({.device = budgets.device, .host = budgets.host, .disk = budgets.disk});
+        const FittedList best = anyhow.fitted();
+        if (!anyhow.fits(best)) continue;
+        for (const double share : {0.7, 0.999, 1.0, 1.001, 1.3}) {
+          request.only_below = best.seconds * share;
+          PartsFitter limited(list, tools, request);
+          const FittedList found = limited.fitted();
+          const bool is_of_use = limited.fits(found) && found.seconds < request.only_below;
+          EXPECT_EQ(is_of_use, share > 1) << text_of(budgets) << ", below " << share << " of " << best.seconds;
+          ++(is_of_use ? quicker : useless);
+          if (is_of_use) {
+            EXPECT_EQ(found.seconds, best.seconds) << text_of(budgets) << ", below " << share;
+          }
+        }
+      }
+    });
+  }
+  EXPECT_GT(quicker, 10);
+  EXPECT_GT(useless, 15);
+}
+
 TEST(ManyMonotoneFits, UnderFiftyBudgetsOfAllTiersByAnyEffort) {
   expect_monotone_subjects(2, 60, 50);
 }
