@@ -272,8 +272,9 @@ TEST(MonotoneFits, ThatAreStoppedAmongOtherBudgetsLeaveThoseThatWereAsked) {
 /// What was searched for is shared by all, as by the layouts of variables of a session.
 TEST(FitsBelowALimit, AreThoseWithoutOneWhereTheseAreQuicker) {
   int quicker = 0, useless = 0;
-  for (std::uint64_t seed = 201; seed <= 206; ++seed) {
+  for (std::uint64_t seed = 201; seed <= 204; ++seed) {
     Subject subject = random_subject(seed);
+    subject.choice = {.tight_percent = 0, .plenty_percent = 70, .least_step = 20};
     subject.session.swap_variables = seed % 2 == 0;
     SCOPED_TRACE(subject.name);
     with_tools(subject, [&](const InstructionList& list, PlanningTools& tools) {
@@ -282,7 +283,7 @@ TEST(FitsBelowALimit, AreThoseWithoutOneWhereTheseAreQuicker) {
       PartsFitter anyhow(list, tools, request);
       const std::size_t whole = anyhow.as_it_is().device_peak;
       Dice dice(seed);
-      for (int i = 0; i < 6; ++i) {
+      for (int i = 0; i < 4; ++i) {
         const Budgets budgets = random_budgets(dice, subject.choice, whole / 3, whole);
         tools.set_budgets({.device = budgets.device, .host = budgets.host, .disk = budgets.disk});
         const FittedList best = anyhow.fitted();
