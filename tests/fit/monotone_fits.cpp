@@ -272,9 +272,9 @@ TEST(MonotoneFits, ThatAreStoppedAmongOtherBudgetsLeaveThoseThatWereAsked) {
 /// What was searched for is shared by all, as by the layouts of variables of a session.
 TEST(FitsBelowALimit, AreThoseWithoutOneWhereTheseAreQuicker) {
   int quicker = 0, useless = 0;
-  for (std::uint64_t seed = 201; seed <= 204; ++seed) {
+  for (std::uint64_t seed = 201; seed <= 202; ++seed) {
     Subject subject = random_subject(seed);
-    subject.choice = {.tight_percent = 0, .plenty_percent = 70, .least_step = 20};
+    subject.choice = {.tight_percent = 0, .plenty_percent = 70, .least_step = 8};
     subject.session.swap_variables = seed % 2 == 0;
     SCOPED_TRACE(subject.name);
     with_tools(subject, [&](const InstructionList& list, PlanningTools& tools) {
@@ -282,9 +282,12 @@ TEST(FitsBelowALimit, AreThoseWithoutOneWhereTheseAreQuicker) {
       FitRequest request{.profile = &subject.profile, .frontiers = &frontiers};
       PartsFitter anyhow(list, tools, request);
       const std::size_t whole = anyhow.as_it_is().device_peak;
+      tools.set_budgets({.device = 1, .host = kPlenty, .disk = 0});
+      (void)anyhow.fitted();
+      const std::size_t floor = std::min(anyhow.least_device_bytes(), whole);
       Dice dice(seed);
       for (int i = 0; i < 4; ++i) {
-        const Budgets budgets = random_budgets(dice, subject.choice, whole / 3, whole);
+        const Budgets budgets = random_budgets(dice, subject.choice, floor, whole);
         tools.set_budgets({.device = budgets.device, .host = budgets.host, .disk = budgets.disk});
         const FittedList best = anyhow.fitted();
         if (!anyhow.fits(best)) continue;
@@ -302,8 +305,8 @@ TEST(FitsBelowALimit, AreThoseWithoutOneWhereTheseAreQuicker) {
       }
     });
   }
-  EXPECT_GT(quicker, 10);
-  EXPECT_GT(useless, 15);
+  EXPECT_GT(quicker, 4);
+  EXPECT_GT(useless, 6);
 }
 
 TEST(ManyMonotoneFits, UnderFiftyBudgetsOfAllTiersByAnyEffort) {
