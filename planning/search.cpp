@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -139,26 +140,36 @@ class Search {
     offer_starts(problem_, flat_, {options_.budget, options_.looks, options_.check}, consider);
   }
 
-  /// Rounds of annealing, each twice as long as the one before. Those of a smaller effort are the first ones of a
-  /// greater, which is therefore never worse. No one temperature and price is best for all graphs and budgets. Long
-  /// rounds begin with the walks' best, too: what annealing has found may be where no way leads on.
+  /// Rounds of annealing. Those of a smaller effort are the first ones of a greater, which is therefore never worse. No
+  /// one temperature and price is best for all graphs and budgets. Of long ones half begin anew with the walks' best:
+  /// what annealing has found may be where no way leads on, and the same once more, by other chances, often comes to
+  /// another plan.
   void improve(std::int64_t effort) {
     struct Manner {
       double hot, price;
       bool anew;
     };
-    constexpr Manner kManners[] = {{1, 10, true},   {0.3, 1, true},   {0.3, 10, true},
-                                   {0.1, 10, true}, {0.3, 1, false},  {0.1, 100, false},
-                                   {1, 100, false}, {0.03, 1, false}, {0.3, 100, false}};
-    constexpr std::int64_t kLong = 128;
+    constexpr Manner kShort[] = {
+        {0.3, 1, false}, {0.1, 100, false}, {1, 100, false}, {0.03, 1, false}, {0.3, 100, false}};
+    constexpr Manner kLong[] = {{0.03, 1, true},  {0.1, 1, true},    {0.3, 1, false}, {0.1, 0.3, true},
+                                {0.1, 1, false},  {0.03, 0.3, true}, {0.3, 10, true}, {0.1, 100, false},
+                                {0.03, 1, false}, {0.1, 10, true},   {1, 10, true},   {0.3, 100, false},
+                                {0.03, 1, true},  {0.3, 1, true}};
+    constexpr int kLongRounds = 8, kSeveral = 450;
     const FoundOrder walked = best_;
-    for (std::int64_t moves = least_moves(); tried_ < effort && !is_done(); moves *= 2) {
-      if (moves == 2 * least_moves() && !compete(effort)) return;
-      for (const Manner& manner : kManners) {
-        if (manner.anew && moves < kLong * least_moves()) continue;
-        if (tried_ + moves > effort || is_done()) return;
+    const auto go_through = [&](std::span<const Manner> manners, std::int64_t moves) {
+      for (const Manner& manner : manners) {
+        if (tried_ + moves > effort || is_done()) return false;
         offer(annealed(manner.anew ? walked : best_, options_.budget, moves, manner.hot, manner.price), best_start_);
       }
+      return true;
+    };
+    if (!go_through(kShort, least_moves()) || !compete(effort)) return;
+    // A plan of few operations is soon there but for the last of it, which short rounds are for.
+    for (int times = 2; flat_.num_operations() < kSeveral && times <= kLongRounds; times *= 2) {
+      if (!go_through(kShort, times * least_moves())) return;
+    }
+    for (std::int64_t moves = kLongRounds * least_moves(); go_through(kLong, moves); moves *= 2) {
     }
   }
 
@@ -366,25 +377,6 @@ class Search {
 };
 
 }  // namespace
-
-std::int64_t round_of_moves(const Problem& problem) {
-  return std::max<std::int64_t>(200 * static_cast<std::int64_t>(problem.operations.size()), 10'000);
-}
-
-std::int64_t effort_of_one_in_many(const Problem& problem) {
-  // A move takes longer where there are more operations; beyond a thousand each of them still wants its share.
-  constexpr std::int64_t kEach = 100'000, kFew = 400, kMany = 1000, kEachOfMany = 4'000;
-  const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(problem.operations.size()), 1);
-  return kEach * std::min(count, kFew * kFew / count) + kEachOfMany * std::max<std::int64_t>(count - kMany, 0);
-}
-
-std::int64_t default_effort(const Problem& problem, bool has_link) {
-  // Small graphs are searched for longer than their operations' share. With a link half is for copies.
-  constexpr std::int64_t kFew = 450, kMost = 3;
-  const auto count = std::max<std::int64_t>(static_cast<std::int64_t>(problem.operations.size()), 1);
-  const std::int64_t times = has_link ? 2 : std::clamp<std::int64_t>(kFew / count, 1, kMost);
-  return times * effort_of_one_in_many(problem);
-}
 
 SearchResult search_plan(const Problem& problem, const SearchOptions& options) {
   check_problem(problem);
