@@ -47,6 +47,7 @@ const Reasons kReasons = {
     {"kernels/packed_weights", "what transforms ask of kernels of the CPU, whose headers know oneDNN"},
     {"kernels/registration", "what register_family alone calls, and no header for users may declare"},
     {"kernels/stored_element", "what kernels of the CPU and of GPUs mean by a tensor that is stored as f32 or bf16"},
+    {"planning/effort", "what is worth its time for one search, and for each of many, which know nothing of each other"},
     {"planning/ladder", "the budgets of plans without copies and of those with, which know nothing of each other"},
     {"runtime/pending_half", "two parts of the engine look into it, and the engine's header leaves what it is to them"},
     {"sources/codecs", "what decode_image and two files that know one library each have in common"},
