@@ -1,7 +1,6 @@
 #include "fit/fit_list.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -37,6 +36,9 @@ constexpr std::size_t kHardlyAbove = 64;
 
 /// Bounds, plans and lists add up seconds in other orders.
 constexpr double kRounding = 1e-9;
+
+/// In place of a rung, of which it is not told what more and less memory would do.
+constexpr int kUnpriced = -1;
 
 using Candidate = FittedList;
 
@@ -166,12 +168,12 @@ class ListFitter::Fitting {
     if (drafts_.has_forced() || request_.least != nullptr) return recompute_each(capacity);
     const int within = frontier_->last_within(static_cast<std::int64_t>(capacity + capacity / kBetterPacked));
     const int highest = std::max(within, 0);
-    frontier_->search_beside(highest);  // what a little more and a little less would do is told
     bool found = false;
     int fitting = highest;  // the highest rung whose own plan finds a place, or -1
     for (; fitting >= 0; --fitting) {
+      frontier_->search_beside(fitting);  // what a little more and a little less would do is told
       const int quickest = quickest_up_to(fitting);
-      std::optional<Candidate> candidate = candidate_of(frontier_->rung(quickest), quickest);
+      auto candidate = candidate_of(frontier_->rung(quickest), quickest == fitting ? fitting : kUnpriced);
       if (!candidate) continue;
       found = true;
       watch_.tell("lists drafted", highest - fitting + 1, highest + 1);
@@ -182,7 +184,7 @@ class ListFitter::Fitting {
     place_with_slack(fitting + 1, within);
     // Where the ladder's lowest rungs have no plan, the lowest that has one tells the least that would do.
     for (int rung = highest + 1; !found && rung < frontier_->num_rungs(); ++rung) {
-      std::optional<Candidate> candidate = candidate_of(frontier_->rung(rung), rung);
+      std::optional<Candidate> candidate = candidate_of(frontier_->rung(rung));
       if (!candidate) continue;
       found = true;
       offer(std::move(*candidate));
@@ -197,7 +199,7 @@ class ListFitter::Fitting {
     for (int rung = highest; rung >= 0; --rung) {
       const planning::Frontier::Rung& found = frontier_->rung(rung);
       if (!found.plan || (fits(*best_) && found.evaluation.cost >= best_->seconds)) continue;
-      offer(*candidate_of(found, rung));
+      offer(*candidate_of(found));
     }
   }
 
@@ -253,8 +255,8 @@ class ListFitter::Fitting {
     return quickest;
   }
 
-  /// Of a plan of a rung.
-  std::optional<Candidate> candidate_of(const planning::Frontier::Rung& found, int rung) {
+  /// Of a plan of a rung, beside which has been searched if it is named.
+  std::optional<Candidate> candidate_of(const planning::Frontier::Rung& found, int rung = kUnpriced) {
     if (!found.plan) return std::nullopt;
     watch_.check();
     const std::vector<int> order = executions_of(*found.plan);
@@ -283,10 +285,10 @@ class ListFitter::Fitting {
     const planning::Frontier::Rung& found = frontier_->rung(rung);
     if (!found.plan || found.evaluation.cost <= once) return;  // nothing, or as without
     if (found.evaluation.cost >= limit()) return;
-    std::optional<Candidate> candidate = candidate_of(found, rung);
+    std::optional<Candidate> candidate = candidate_of(found);
     if (!fits(*candidate) || drafts_.must_be_simulated()) {
       const std::vector<int> order = executions_of(*found.plan);
-      swap(list_of(order), fit_notes(problem_->problem(), *frontier_, rung, order, request_.name));
+      swap(list_of(order), fit_notes(problem_->problem(), *frontier_, kUnpriced, order, request_.name));
     }
     if (fits(*candidate)) offer(std::move(*candidate));
   }
@@ -318,7 +320,8 @@ class ListFitter::Fitting {
   }
 
   void swap(const InstructionList& list, std::vector<std::string> notes) {
-    if (std::isfinite(limit())) {
+    // Where nothing fits yet, all is tried that may fit, whatever is of use.
+    if (best_ && fits(*best_)) {
       std::optional<FittedList> quicker = drafts_.swapped_within(list, limit());
       if (!quicker) return;
       quicker->notes.insert(quicker->notes.begin(), notes.begin(), notes.end());

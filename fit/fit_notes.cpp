@@ -114,7 +114,7 @@ std::vector<std::string> fit_notes(const planning::Problem& problem, const plann
   }
   std::vector<std::string> notes = {
       text_of(name, ": computing again takes ", percent(cost - once, once), " more time than everything once")};
-  const std::string prices = beside(frontier, rung, cost);
+  const std::string prices = rung < 0 ? "" : beside(frontier, rung, cost);
   if (!prices.empty()) notes.push_back(name + ": by computing again alone " + prices);
   add_largest_absent(problem, order, name, notes);
   return notes;

@@ -174,6 +174,8 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
     if (const ProgramPlan* const known = known_beside(facts.fingerprint, on_disk); known != nullptr) {
       ProgramPlan before = *known;
       if (auto found = by_known(before, written, tools, "what was planned before", why_not)) {
+        // A search counts some plans as slower than they are alone.
+        tools.predicted_seconds = std::max(tools.predicted_seconds, seconds_beside(facts.fingerprint, on_disk));
         planned_.put(std::move(before));
         refused_.erase(facts.fingerprint);
         return *std::move(found);
@@ -188,7 +190,7 @@ InstructionList ProgramFitter::planned(const InstructionList& list, PlanningTool
   if (std::isfinite(request.only_below) && !(plan && fitted.seconds < request.only_below)) {
     beside = {.nothing_below = request.only_below};
   } else if (plan) {
-    beside.plan = plan;
+    beside = {.plan = plan, .seconds = fitted.seconds};
     planned_.put(*std::move(plan));
     refused_.erase(facts.fingerprint);
   } else {
@@ -264,7 +266,7 @@ InstructionList ProgramFitter::by_given(const ProgramPlan& plan, const WrittenLi
 }
 
 void ProgramFitter::tell_given(const ProgramPlan& plan, const WrittenList& written, const Draft& draft,
-                               PlanningTools& tools) const {
+                               PlanningTools& tools) {
   const PlanContent& given = *given_.content();
   tools.notes.push_back(text_of("fit_budget: by a plan that was given, of ", given.device, " with ",
                                 bytes_text(given.budgets.device), " of device memory"));
@@ -276,7 +278,7 @@ void ProgramFitter::tell_given(const ProgramPlan& plan, const WrittenList& writt
                                      fits_whole ? "the program fits them without a plan, and is quicker without one"
                                                 : "a search may find a quicker one");
     tools.notes.push_back(text);
-    LOG_IF(WARNING, served_.empty()) << text;
+    LOG_IF(WARNING, !std::exchange(has_told_of_more_, true)) << text;
   }
   if (draft.device_peak_bytes != plan.device_peak) {
     tools.notes.push_back(
@@ -355,7 +357,7 @@ void ProgramFitter::take(const KeptTexts& texts, const std::string& from) {
 void ProgramFitter::take_profile(const std::string& text, const std::string& from) {
   if (has_own_profile_) return;
   try {
-    profile_ = Profile::from_json(text, text_of("fit_budget: the profile in '", from, "': "));
+    set_profile(Profile::from_json(text, text_of("fit_budget: the profile in '", from, "': ")));
   } catch (const DataError& error) {
     LOG(WARNING) << first_line(error) << ": planned without it";
   }

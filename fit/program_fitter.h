@@ -69,10 +69,12 @@ class ProgramFitter final : public ProgramPlanner {
   };
 
   const ProgramPlan* known_beside(const std::string& fingerprint, std::size_t disk_bytes) const;
+  double seconds_beside(const std::string& fingerprint, std::size_t disk_bytes) const;
+  void set_profile(Profile profile);
   bool is_known_useless(const std::string& fingerprint, const PlanningTools& tools) const;
   const ProgramPlan* given_plan(const ProgramFacts& wanted, const PlanningTools& tools) const;
   InstructionList by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools);
-  void tell_given(const ProgramPlan& plan, const WrittenList& written, const Draft& draft, PlanningTools& tools) const;
+  void tell_given(const ProgramPlan& plan, const WrittenList& written, const Draft& draft, PlanningTools& tools);
   std::optional<InstructionList> by_known(ProgramPlan& plan, const WrittenList& written, PlanningTools& tools,
                                           const std::string& whose, std::string& why_not) const;
   std::optional<InstructionList> by_restored(const InstructionList& list, const WrittenList& written,
@@ -95,6 +97,7 @@ class ProgramFitter final : public ProgramPlanner {
   PlanContent planned_;  // what was given, and what was planned here
   struct PlannedBeside {
     std::optional<ProgramPlan> plan{};
+    double seconds = 0;        ///< that it was found to take by the profile of then; 0: by another one
     double nothing_below = 0;  ///< seconds; where there is no plan
   };
   /// By fingerprint and bytes of variables on disk: what was planned here beside these. Beside others a program is
@@ -104,6 +107,7 @@ class ProgramFitter final : public ProgramPlanner {
   std::vector<ProgramFacts> served_;  // by the plan that was given
   std::optional<Origin> restored_;    // of a checkpoint
   planning::FrontierCache frontiers_;
+  bool has_told_of_more_ = false;  // that a plan which was given is for less memory
   Replan replan_;
   int num_replans_ = 0;
   std::set<std::string> again_;          // fingerprints of programs that were planned again, whatever was given

@@ -74,7 +74,7 @@ void ProgramFitter::note_times(Executable& program, const ExecutionTimes& times)
   if (known->wants_steps) {
     if (times.steps.empty()) return;
     const ConcreteGraph graph(engine_.graph(), program.signature);
-    profile_ = corrected_profile(executed(program, graph), times.steps, profile_);
+    set_profile(corrected_profile(executed(program, graph), times.steps, profile_));
     has_own_profile_ = true;
     known->wants_steps = false;
     known->is_due = true;
@@ -128,7 +128,7 @@ bool ProgramFitter::replaced_plan(Executable& program) {
   if (!is_taken) return false;
   plan->notes.insert(plan->notes.begin(), "fit_budget: " + text);
   again_.insert(known.fingerprint);
-  planned_beside_[known.fingerprint] = {{tools.variables().disk_end_bytes, {.plan = *plan}}};
+  planned_beside_[known.fingerprint] = {{tools.variables().disk_end_bytes, {.plan = *plan, .seconds = fitted.seconds}}};
   planned_.put(*std::move(plan));
   return true;
 }

@@ -1,6 +1,7 @@
 // Where the variables of a session lie between runs, and which of its programs want them where.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -116,15 +117,20 @@ std::unique_ptr<Executable> Engine::compiled_with_homes(const CompileWithHomes& 
       if (lacking > 0) continue;
     }
     const bool is_timed = by_time && best != nullptr && best->report.fits && best->report.predicted_seconds > 0;
-    std::unique_ptr<Executable> made = planned(number, is_timed ? best->report.predicted_seconds : kAnyhow);
+    const double limit = is_timed ? best->report.predicted_seconds : kAnyhow;
+    std::unique_ptr<Executable> made = planned(number, limit);
     ProgramReport& report = made->report;
     last = number;
+    // Of what is of no use nothing has been told that could be compared.
+    if (is_timed && !(report.fits && report.predicted_seconds > 0 && report.predicted_seconds < limit)) continue;
     if (by_time && report.fits && report.predicted_seconds > 0) {
       if (least == 0) {
         const TierBudgets all_of_host{.device = budgets_.device, .host = kAllMemory, .disk = budgets_.disk};
-        // Its value counts where it is more than this one's; as a rule it is less, and sooner found as that.
-        ProgramReport freest = compile(0, all_of_host, Listed::as_planned, report.predicted_seconds)->report;
-        if (!freest.fits) freest = compile(0, all_of_host, Listed::as_planned, kAnyhow)->report;
+        // As a rule it is as quick as this one or quicker, and sooner found as that.
+        const double as_quick = std::nextafter(report.predicted_seconds, kAnyhow);
+        ProgramReport freest = compile(0, all_of_host, Listed::as_planned, as_quick)->report;
+        const bool is_known = freest.fits && freest.predicted_seconds < as_quick;
+        if (!is_known) freest = compile(0, all_of_host, Listed::as_planned, kAnyhow)->report;
         least = freest.predicted_seconds;
       }
       report.predicted_seconds = std::max(report.predicted_seconds, least);

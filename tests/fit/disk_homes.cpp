@@ -15,15 +15,15 @@ namespace {
 
 using namespace testing_support;
 
-/// A slow disk and links that make offloading cost something, and little effort.
-FitBudgetOptions quick_fit() {
-  return {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e9, .link_out = 1e8, .link_in = 1e8}, .effort = 1};
+/// A slow disk and links that make offloading cost something. By itself with little effort; 0: the usual one.
+FitBudgetOptions quick_fit(std::int64_t effort = 1) {
+  return {.profile = Profile{.flops = 1e9, .memory_bandwidth = 1e9, .link_out = 1e8, .link_in = 1e8}, .effort = effort};
 }
 
-ProgramReport planned(SessionOptions options, bool by_fit) {
+ProgramReport planned(SessionOptions options, bool by_fit, std::int64_t effort) {
   HomeCase tried(Momentum{}, options);
   if (by_fit) {
-    fit_budget(*tried.session, quick_fit());
+    fit_budget(*tried.session, quick_fit(effort));
   } else {
     insert_swaps(*tried.session, {.profile = quick_fit().profile});
   }
@@ -35,7 +35,8 @@ INSTANTIATE_TEST_SUITE_P(Planners, FittedDiskHomes, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Fit" : "Swaps"; });
 
 /// Every point of a grid of budgets against all that have no less of any tier.
-void expect_monotone(bool by_fit, const std::vector<double>& hosts, const std::vector<std::size_t>& disks) {
+void expect_monotone(bool by_fit, const std::vector<double>& hosts, const std::vector<std::size_t>& disks,
+                     std::int64_t effort = 1) {
   const auto least_host = static_cast<double>(least_host_memory(Momentum{}, much_memory()).host_memory);
   const std::size_t device = HomeCase(Momentum{}, much_memory()).plan().planned_peak_bytes;
   std::vector<ProgramReport> reports;
@@ -46,7 +47,7 @@ void expect_monotone(bool by_fit, const std::vector<double>& hosts, const std::v
         options.device_memory = each;
         options.host_memory = static_cast<std::size_t>(host * least_host);
         options.disk = disk;
-        reports.push_back(planned(options, by_fit));
+        reports.push_back(planned(options, by_fit, effort));
       }
     }
   }
@@ -70,6 +71,32 @@ TEST(SwappedDiskHomes, MoreOfAnyTierIsNeverSlowerNorRefused) {
 
 TEST(ManyFittedDiskHomes, MoreOfAnyTierIsNeverSlowerNorRefused) {
   for (const bool by_fit : {false, true}) expect_monotone(by_fit, {1, 1.2, 1.5, 2, 3, 100}, {0, 60'000, kMuch});
+}
+
+/// With the usual effort layouts are planned below what the best so far takes.
+TEST(FittedDiskHomesBySearch, MoreHostMemoryIsNeverSlower) {
+  expect_monotone(true, {1.8, 2, 2.2, 2.4}, {kMuch}, 0);
+}
+
+TEST(ManyFittedDiskHomes, MoreOfAnyTierIsNeverSlowerNorRefusedBySearch) {
+  expect_monotone(true, {1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.2, 2.4, 3}, {kMuch}, 0);
+}
+
+TEST(FittedDiskHomesBySearch, AreTheSameWheneverTheyArePlanned) {
+  for (const double share : {1.2, 1.35, 1.75}) {
+    SessionOptions options = least_host_memory(Momentum{}, much_memory());
+    options.host_memory = static_cast<std::size_t>(share * static_cast<double>(options.host_memory));
+    HomeCase tried(Momentum{}, options);
+    fit_budget(*tried.session, quick_fit(0));
+    const ProgramReport first = tried.plan();
+    EXPECT_GT(first.predicted_seconds, 0) << share;
+    for (int again = 0; again < 2; ++again) {
+      const ProgramReport report = tried.plan();
+      EXPECT_EQ(report.predicted_seconds, first.predicted_seconds) << share;
+      EXPECT_EQ(report.disk_persistent_bytes, first.disk_persistent_bytes) << share;
+      EXPECT_EQ(report.notes, first.notes) << share;
+    }
+  }
 }
 
 void initialize_planned(HomeCase& tried, bool by_fit) {
