@@ -155,7 +155,7 @@ class Search {
                                 {0.1, 1, false},  {0.03, 0.3, true}, {0.3, 10, true}, {0.1, 100, false},
                                 {0.03, 1, false}, {0.1, 10, true},   {1, 10, true},   {0.3, 100, false},
                                 {0.03, 1, true},  {0.3, 1, true}};
-    constexpr int kLongRounds = 8, kSeveral = 450;
+    constexpr int kLongRounds = 8;
     const FoundOrder walked = best_;
     const auto go_through = [&](std::span<const Manner> manners, std::int64_t moves) {
       for (const Manner& manner : manners) {
@@ -165,8 +165,7 @@ class Search {
       return true;
     };
     if (!go_through(kShort, least_moves()) || !compete(effort)) return;
-    // A plan of few operations is soon there but for the last of it, which short rounds are for.
-    for (int times = 2; flat_.num_operations() < kSeveral && times <= kLongRounds; times *= 2) {
+    for (int times = 2; times <= kLongRounds; times *= 2) {
       if (!go_through(kShort, times * least_moves())) return;
     }
     for (std::int64_t moves = kLongRounds * least_moves(); go_through(kLong, moves); moves *= 2) {
