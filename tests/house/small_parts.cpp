@@ -35,7 +35,6 @@ const Reasons kReasons = {
     {"compare/compare", "all that users of the library include"},
     {"device/cuda/cuda_check", "every call of CUDA goes through it"},
     {"device/tf32", "kernels that the host emulates ask it, and may include nothing of CUDA's"},
-    {"fit/known_plans", "what a session knows of its programs, beside who plans them and who plans them again"},
     {"graph/graph_file_format", "what the writer and the reader of graphs must have in common"},
     {"graph/json_members", "the one header of fields that knows the JSON library"},
     {"graph/node_parts", "what schedules and op cases, which know nothing of each other, mean by parts of a node"},
