@@ -14,21 +14,26 @@ KeptTexts ProgramFitter::kept() const {
   return texts;
 }
 
+const ProgramFitter::PlannedBeside* ProgramFitter::found_beside(const std::string& fingerprint,
+                                                                std::size_t disk_bytes) const {
+  const auto here = planned_beside_.find(fingerprint);
+  if (here == planned_beside_.end()) return nullptr;
+  const auto found = here->second.find(disk_bytes);
+  return found == here->second.end() ? nullptr : &found->second;
+}
+
 /// What was planned here beside so many bytes of variables on disk, or else, where nothing was, what was given; nullptr
 /// where there is nothing.
 const ProgramPlan* ProgramFitter::known_beside(const std::string& fingerprint, std::size_t disk_bytes) const {
-  const auto here = planned_beside_.find(fingerprint);
-  if (here == planned_beside_.end()) return planned_.find(fingerprint);
-  const auto plan = here->second.find(disk_bytes);
-  return plan == here->second.end() || !plan->second.plan ? nullptr : &*plan->second.plan;
+  if (!planned_beside_.contains(fingerprint)) return planned_.find(fingerprint);
+  const PlannedBeside* const found = found_beside(fingerprint, disk_bytes);
+  return found == nullptr || !found->plan ? nullptr : &*found->plan;
 }
 
 /// What a search has found that plan to take, by the profile of now; 0: none has.
 double ProgramFitter::seconds_beside(const std::string& fingerprint, std::size_t disk_bytes) const {
-  const auto here = planned_beside_.find(fingerprint);
-  if (here == planned_beside_.end()) return 0;
-  const auto beside = here->second.find(disk_bytes);
-  return beside == here->second.end() ? 0 : beside->second.seconds;
+  const PlannedBeside* const found = found_beside(fingerprint, disk_bytes);
+  return found == nullptr ? 0 : found->seconds;
 }
 
 /// Seconds by the one before say nothing of what plans take by this one.
@@ -41,10 +46,8 @@ void ProgramFitter::set_profile(Profile profile) {
 
 /// Whether a search beside these variables has found nothing that is as quick as is wanted.
 bool ProgramFitter::is_known_useless(const std::string& fingerprint, const PlanningTools& tools) const {
-  const auto here = planned_beside_.find(fingerprint);
-  if (here == planned_beside_.end()) return false;
-  const auto beside = here->second.find(tools.variables().disk_end_bytes);
-  return beside != here->second.end() && !beside->second.plan && tools.only_below <= beside->second.nothing_below;
+  const PlannedBeside* const found = found_beside(fingerprint, tools.variables().disk_end_bytes);
+  return found != nullptr && !found->plan && tools.only_below <= found->nothing_below;
 }
 
 }  // namespace sectionflow

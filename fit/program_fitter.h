@@ -68,6 +68,13 @@ class ProgramFitter final : public ProgramPlanner {
     bool wants_steps = false, is_due = false;
   };
 
+  struct PlannedBeside {
+    std::optional<ProgramPlan> plan{};
+    double seconds = 0;        ///< that it was found to take by the profile of then; 0: by another one
+    double nothing_below = 0;  ///< seconds; where there is no plan
+  };
+
+  const PlannedBeside* found_beside(const std::string& fingerprint, std::size_t disk_bytes) const;
   const ProgramPlan* known_beside(const std::string& fingerprint, std::size_t disk_bytes) const;
   double seconds_beside(const std::string& fingerprint, std::size_t disk_bytes) const;
   void set_profile(Profile profile);
@@ -95,11 +102,6 @@ class ProgramFitter final : public ProgramPlanner {
   bool has_own_profile_;  // that was given or measured here: that of a checkpoint does not take its place
   FitPlan given_;
   PlanContent planned_;  // what was given, and what was planned here
-  struct PlannedBeside {
-    std::optional<ProgramPlan> plan{};
-    double seconds = 0;        ///< that it was found to take by the profile of then; 0: by another one
-    double nothing_below = 0;  ///< seconds; where there is no plan
-  };
   /// By fingerprint and bytes of variables on disk: what was planned here beside these. Beside others a program is
   /// planned apart, so that they are compared by what is best for each.
   std::map<std::string, std::map<std::size_t, PlannedBeside>> planned_beside_;

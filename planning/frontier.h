@@ -18,7 +18,7 @@ struct FrontierOptions {
   int num_rungs = 0;  ///< 2 to 1000; 0: default_rungs
   bool order_fixed = false;
   /// Moves for all rungs together; 0: default_frontier_effort. Below half a round for each (round_of_moves),
-  /// plans are those of walks alone.
+  /// plans are made and not searched for.
   std::int64_t effort = 0;
   std::uint64_t seed = 1;
   std::function<void(int rungs_done)> progress{};  ///< behind each round of each search; what it throws ends that

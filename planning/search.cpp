@@ -141,9 +141,9 @@ class Search {
   }
 
   /// Rounds of annealing. Those of a smaller effort are the first ones of a greater, which is therefore never worse. No
-  /// one temperature and price is best for all graphs and budgets. Of long ones half begin anew with the walks' best:
-  /// what annealing has found may be where no way leads on, and the same once more, by other chances, often comes to
-  /// another plan.
+  /// one temperature and price is best for all graphs and budgets. Of long ones most begin anew with the best that was
+  /// made: what annealing has found may be where no way leads on, and the same once more, by other chances, often comes
+  /// to another plan.
   void improve(std::int64_t effort) {
     struct Manner {
       double hot, price;

@@ -120,6 +120,13 @@ Budgets random_budgets(Dice& dice, const BudgetChoice& choice, std::size_t floor
   return budgets;
 }
 
+/// That is told where there is plenty of host memory.
+std::size_t least_device(PartsFitter& fitter, PlanningTools& tools) {
+  tools.set_budgets({.device = 1, .host = kPlenty, .disk = 0});
+  (void)fitter.fitted();
+  return std::min(fitter.least_device_bytes(), fitter.as_it_is().device_peak);
+}
+
 /// One fitter, which searches once for what no budget decides, under `count` budgets in turn.
 std::vector<Found> found_for(const Subject& subject, const InstructionList& list, PlanningTools& tools,
                              std::uint64_t seed, int count) {
@@ -129,10 +136,7 @@ std::vector<Found> found_for(const Subject& subject, const InstructionList& list
                            .effort = subject.effort,
                            .num_rungs = subject.num_rungs};
   PartsFitter fitter(list, tools, request);
-  const std::size_t whole = fitter.as_it_is().device_peak;
-  tools.set_budgets({.device = 1, .host = kPlenty, .disk = 0});
-  (void)fitter.fitted();
-  const std::size_t floor = std::min(fitter.least_device_bytes(), whole);
+  const std::size_t whole = fitter.as_it_is().device_peak, floor = least_device(fitter, tools);
   Dice dice(seed);
   std::vector<Found> found;
   for (int i = 0; i < count; ++i) {
@@ -281,10 +285,7 @@ TEST(FitsBelowALimit, AreThoseWithoutOneWhereTheseAreQuicker) {
       planning::FrontierCache frontiers;
       FitRequest request{.profile = &subject.profile, .frontiers = &frontiers};
       PartsFitter anyhow(list, tools, request);
-      const std::size_t whole = anyhow.as_it_is().device_peak;
-      tools.set_budgets({.device = 1, .host = kPlenty, .disk = 0});
-      (void)anyhow.fitted();
-      const std::size_t floor = std::min(anyhow.least_device_bytes(), whole);
+      const std::size_t whole = anyhow.as_it_is().device_peak, floor = least_device(anyhow, tools);
       Dice dice(seed);
       for (int i = 0; i < 4; ++i) {
         const Budgets budgets = random_budgets(dice, subject.choice, floor, whole);
