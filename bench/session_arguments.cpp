@@ -1,5 +1,7 @@
 #include "bench/session_arguments.h"
 
+#include "base/error.h"
+#include "bench/rates.h"
 #include "examples/models/command_line.h"
 
 namespace sectionflow {
@@ -9,9 +11,18 @@ std::size_t bytes_or_none(const std::string& text) {
   return text.empty() ? 0 : parse_bytes(text);
 }
 
-/// "1GiB/s" as "1GiB".
+/// A rate as a size: "1GiB/s" as "1GiB", "50GB/s", by whose units links are sold, as "50000000000B".
 std::string without_per_second(std::string& text) {
   if (text.ends_with("/s")) text.resize(text.size() - 2);
+  const bool is_decimal = text.ends_with("kB") || text.ends_with("MB") || text.ends_with("GB");
+  if (!is_decimal) return {};
+  try {
+    const double rate = rate_named("a rate of", text);
+    if (rate < 1 || rate >= 0x1p63) return "'" + text + "' is no rate of a link";
+    text = std::to_string(static_cast<std::size_t>(rate)) + "B";
+  } catch (const ArgumentError& error) {
+    return error.message();
+  }
   return {};
 }
 
@@ -31,7 +42,8 @@ void add_session_arguments(CLI::App& app, SessionArguments& arguments, const std
       ->check(size_argument());
   app.add_option("--swap-directory", arguments.swap_directory, "where the swap file is made")->check(not_empty());
   app.add_flag("--swap-variables", arguments.swap_variables, "variables and optimiser slots live in host memory");
-  app.add_option("--link", arguments.link, "holds copies down to so much a second and direction, as in 1GiB or 1GiB/s")
+  app.add_option("--link", arguments.link,
+                 "holds copies down to so much a second and direction, as in 50GB/s or 1GiB/s")
       ->transform(CLI::Validator(without_per_second, ""))
       ->check(size_argument());
   app.add_flag("--copy-threads", arguments.copy_threads, "copies by threads of their own, beside the compute team");

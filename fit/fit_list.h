@@ -39,7 +39,7 @@ struct FitRequest {
   /// plans.
   planning::FrontierCache* frontiers = nullptr;
   const char* name = "fit_budget";  ///< of who plans, for notes
-  const char* told_first = "";      ///< before what is counted, of progress
+  std::string told_first{};         ///< before what is counted, of progress
   /// What is counted, how many are done, of how many, and seconds since the planner was made: once these are more than
   /// one, and then once a second at most.
   std::function<void(const char* what, int done, int of, double seconds)> progress{};
@@ -55,6 +55,10 @@ struct FittedList {
   /// Of a list that does not fit: others may do with less of the device, but host memory or the disk has no room for
   /// what they offload.
   bool others_lack_capacity = false;
+
+  bool fits(const TierBudgets& budgets) const {
+    return device_peak <= budgets.device && host_peak <= budgets.host && disk_peak <= budgets.disk;
+  }
 };
 
 /// fit_list for one list under several budgets, one after the other: what does not depend on them is searched for once,

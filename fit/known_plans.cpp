@@ -1,53 +1,37 @@
-// What is known of a session's plans: by earlier searches, and for its checkpoints.
+#include "fit/known_plans.h"
 
+#include <algorithm>
 #include <utility>
-
-#include "fit/program_fitter.h"
 
 namespace sectionflow {
 
-KeptTexts ProgramFitter::kept() const {
-  KeptTexts texts;
-  const FitPlan known = plan();
-  if (known.num_programs() > 0) texts[kKeptPlan] = known.text();
-  if (profile_ != Profile::nominal()) texts[kKeptProfile] = profile_.json();
-  return texts;
+bool KnownPlans::contains(const std::string& fingerprint, const TierBudgets& budgets) const {
+  const auto here = found_.find(fingerprint);
+  return here != found_.end() &&
+         std::ranges::any_of(here->second, [&](const Entry& entry) { return entry.place.budgets == budgets; });
 }
 
-const ProgramFitter::PlannedBeside* ProgramFitter::found_beside(const std::string& fingerprint,
-                                                                std::size_t disk_bytes) const {
-  const auto here = planned_beside_.find(fingerprint);
-  if (here == planned_beside_.end()) return nullptr;
-  const auto found = here->second.find(disk_bytes);
-  return found == here->second.end() ? nullptr : &found->second;
+const KnownPlans::Found* KnownPlans::find(const std::string& fingerprint, const Place& place) const {
+  const auto here = found_.find(fingerprint);
+  if (here == found_.end()) return nullptr;
+  const auto entry = std::ranges::find(here->second, place, &Entry::place);
+  return entry == here->second.end() ? nullptr : &entry->found;
 }
 
-/// What was planned here beside so many bytes of variables on disk, or else, where nothing was, what was given; nullptr
-/// where there is nothing.
-const ProgramPlan* ProgramFitter::known_beside(const std::string& fingerprint, std::size_t disk_bytes) const {
-  if (!planned_beside_.contains(fingerprint)) return planned_.find(fingerprint);
-  const PlannedBeside* const found = found_beside(fingerprint, disk_bytes);
-  return found == nullptr || !found->plan ? nullptr : &*found->plan;
+void KnownPlans::put(const std::string& fingerprint, const Place& place, Found found) {
+  std::vector<Entry>& here = found_[fingerprint];
+  std::erase_if(here, [&](const Entry& entry) { return entry.place == place; });
+  here.push_back({place, std::move(found)});
 }
 
-/// What a search has found that plan to take, by the profile of now; 0: none has.
-double ProgramFitter::seconds_beside(const std::string& fingerprint, std::size_t disk_bytes) const {
-  const PlannedBeside* const found = found_beside(fingerprint, disk_bytes);
-  return found == nullptr ? 0 : found->seconds;
-}
-
-/// Seconds by the one before say nothing of what plans take by this one.
-void ProgramFitter::set_profile(Profile profile) {
-  profile_ = std::move(profile);
-  for (auto& [fingerprint, here] : planned_beside_) {
-    for (auto& [disk_bytes, beside] : here) beside.seconds = beside.nothing_below = 0;
+void KnownPlans::forget_seconds(const TierBudgets& budgets) {
+  for (auto& [fingerprint, here] : found_) {
+    std::erase_if(here, [&](const Entry& entry) { return entry.place.budgets != budgets; });
+    for (Entry& entry : here) {
+      entry.found.seconds = entry.found.nothing_below = 0;
+      entry.found.refusal.reset();
+    }
   }
-}
-
-/// Whether a search beside these variables has found nothing that is as quick as is wanted.
-bool ProgramFitter::is_known_useless(const std::string& fingerprint, const PlanningTools& tools) const {
-  const PlannedBeside* const found = found_beside(fingerprint, tools.variables().disk_end_bytes);
-  return found != nullptr && !found->plan && tools.only_below <= found->nothing_below;
 }
 
 }  // namespace sectionflow

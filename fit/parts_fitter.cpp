@@ -76,7 +76,7 @@ FittedList PartsFitter::searched_thoroughly(double least_seconds) {
   if (!thorough_) {
     FitRequest request = request_;
     request.effort = 0;
-    request.told_first = "by the usual effort: ";
+    request.told_first += "by the usual effort: ";
     thorough_ = std::make_unique<PartsFitter>(given_, tools_, request);
   }
   FittedList found = thorough_->fitted();

@@ -10,6 +10,7 @@
 #include "fit/drift_watch.h"
 #include "fit/fit_budget.h"
 #include "fit/fit_list.h"
+#include "fit/known_plans.h"
 #include "fit/plan_content.h"
 #include "fit/plan_file.h"
 #include "planning/frontier_cache.h"
@@ -52,6 +53,7 @@ class ProgramFitter final : public ProgramPlanner {
   void note_times(Executable& program, const ExecutionTimes& times) override;
   bool is_due(const Executable& program) const override;
   bool plan_again(Executable& program) override;
+  void undo_plan_again(Executable& program) override;
 
  private:
   bool replaced_plan(Executable& program);
@@ -67,29 +69,37 @@ class ProgramFitter final : public ProgramPlanner {
     std::optional<DriftWatch> watch;  ///< none: it would be executed as it is by any plan
     bool wants_steps = false, is_due = false;
   };
-
-  struct PlannedBeside {
-    std::optional<ProgramPlan> plan{};
-    double seconds = 0;        ///< that it was found to take by the profile of then; 0: by another one
-    double nothing_below = 0;  ///< seconds; where there is no plan
+  /// What planning a program again has changed.
+  struct BeforeReplan {
+    Watched watched;
+    PlanContent planned;
+    KnownPlans known;
+    std::map<std::string, std::string> again;
+    int num_replans = 0;
   };
 
-  const PlannedBeside* found_beside(const std::string& fingerprint, std::size_t disk_bytes) const;
-  const ProgramPlan* known_beside(const std::string& fingerprint, std::size_t disk_bytes) const;
-  double seconds_beside(const std::string& fingerprint, std::size_t disk_bytes) const;
   void set_profile(Profile profile);
-  bool is_known_useless(const std::string& fingerprint, const PlanningTools& tools) const;
+  /// Whether what is asked for is to be executed, and not to be compared with.
+  bool is_for_here(const PlanningTools& tools) const { return tools.budgets() == engine_.budgets(); }
+  InstructionList planned_here(const WrittenList& written, const ProgramFacts& facts, PlanningTools& tools);
+  std::optional<InstructionList> by_earlier(const WrittenList& written, const ProgramFacts& facts, PlanningTools& tools,
+                                            std::string& why_not);
+  void keep(const FittedList& fitted, const WrittenList& written, const ProgramFacts& facts, const FitRequest& request,
+            PlanningTools& tools);
+  void keep_to_execute(const std::string& fingerprint, const std::optional<ProgramPlan>& plan);
   const ProgramPlan* given_plan(const ProgramFacts& wanted, const PlanningTools& tools) const;
   InstructionList by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools);
   void tell_given(const ProgramPlan& plan, const WrittenList& written, const Draft& draft, PlanningTools& tools);
   std::optional<InstructionList> by_known(ProgramPlan& plan, const WrittenList& written, PlanningTools& tools,
                                           const std::string& whose, std::string& why_not) const;
-  std::optional<InstructionList> by_restored(const InstructionList& list, const WrittenList& written,
-                                             const ProgramFacts& facts, PlanningTools& tools, std::string& why_not);
+  std::optional<InstructionList> by_restored(const WrittenList& written, const ProgramFacts& facts,
+                                             PlanningTools& tools, std::string& why_not);
   void tell_search(const InstructionList& list, const ProgramFacts& facts, const std::string& why_not,
                    PlanningTools& tools) const;
-  std::optional<ProgramPlan> described(const FittedList& fitted, const WrittenList& written, ProgramFacts facts) const;
+  static ProgramPlan described(const FittedList& fitted, const WrittenList& written, ProgramFacts facts);
+  std::string advice_for_refused(const FittedList& fitted) const;
   void take_profile(const std::string& text, const std::string& from);
+  void make_way_for_restored();
   void take_plan(const std::string& text, const std::string& from);
 
   Watched watched(const Executable& program) const;
@@ -101,10 +111,8 @@ class ProgramFitter final : public ProgramPlanner {
   Profile profile_;
   bool has_own_profile_;  // that was given or measured here: that of a checkpoint does not take its place
   FitPlan given_;
-  PlanContent planned_;  // what was given, and what was planned here
-  /// By fingerprint and bytes of variables on disk: what was planned here beside these. Beside others a program is
-  /// planned apart, so that they are compared by what is best for each.
-  std::map<std::string, std::map<std::size_t, PlannedBeside>> planned_beside_;
+  PlanContent planned_;               // what was given, and what was planned here
+  KnownPlans known_;                  // of them all, what is not executed too
   std::set<std::string> refused_;     // fingerprints of programs that no plan is known for that can be executed here
   std::vector<ProgramFacts> served_;  // by the plan that was given
   std::optional<Origin> restored_;    // of a checkpoint
@@ -112,7 +120,8 @@ class ProgramFitter final : public ProgramPlanner {
   bool has_told_of_more_ = false;  // that a plan which was given is for less memory
   Replan replan_;
   int num_replans_ = 0;
-  std::set<std::string> again_;          // fingerprints of programs that were planned again, whatever was given
+  std::map<std::string, std::string> again_;  // by fingerprint: why programs were planned again, whatever was given
+  std::optional<BeforeReplan> before_replan_;
   std::set<std::string> with_policies_;  // fingerprints of programs that were planned last with policies of sections
 };
 

@@ -105,6 +105,18 @@ bool ProgramFitter::plan_again(Executable& program) {
   }
 }
 
+/// Beside other variables it may be searched for too, and stopped there.
+void ProgramFitter::undo_plan_again(Executable& program) {
+  if (!before_replan_) return;
+  program.planner_note = std::move(before_replan_->watched);
+  planned_ = std::move(before_replan_->planned);
+  known_ = std::move(before_replan_->known);
+  again_ = std::move(before_replan_->again);
+  num_replans_ = before_replan_->num_replans;
+  before_replan_.reset();
+  LOG(INFO) << "fit_budget: a program is not planned again, since planning was stopped, and goes on as it was";
+}
+
 bool ProgramFitter::replaced_plan(Executable& program) {
   Watched& known = std::any_cast<Watched&>(program.planner_note);
   const ConcreteGraph graph(engine_.graph(), program.signature);
@@ -112,12 +124,13 @@ bool ProgramFitter::replaced_plan(Executable& program) {
   const double now = predicted_seconds(program, graph);
   PlanningTools tools = engine_.tools_for(program, graph);
   const FittedList fitted = fit_list(program.written, tools, request_);
+  before_replan_ = BeforeReplan{known, planned_, known_, again_, num_replans_};
   known.is_due = false;
   ++num_replans_;
-  std::optional<ProgramPlan> plan = described(fitted, written, written.facts());
+  ProgramPlan plan = described(fitted, written, written.facts());
   const ProgramPlan* const before = planned_.find(known.fingerprint);
-  const bool is_other = plan && (before == nullptr || plan->instructions != before->instructions);
-  const bool is_taken = is_other && fitted.seconds < now;
+  const bool is_other = before == nullptr || plan.instructions != before->instructions;
+  const bool is_taken = is_other && fitted.fits(tools.budgets()) && fitted.seconds < now;
   const std::string text = text_of(
       "planned again after ", duration(known.watch->measured_seconds()), " in place of ",
       duration(known.watch->expected_seconds()), ": by the speeds that were measured it takes ", duration(now),
@@ -126,10 +139,10 @@ bool ProgramFitter::replaced_plan(Executable& program) {
   // As slow as it is now is what is expected: only what gets slower still is worth another look.
   known.watch = DriftWatch::by_first(now);
   if (!is_taken) return false;
-  plan->notes.insert(plan->notes.begin(), "fit_budget: " + text);
-  again_.insert(known.fingerprint);
-  planned_beside_[known.fingerprint] = {{tools.variables().disk_end_bytes, {.plan = *plan, .seconds = fitted.seconds}}};
-  planned_.put(*std::move(plan));
+  again_[known.fingerprint] = "fit_budget: " + text;
+  planned_.put(plan);
+  known_.forget(known.fingerprint);
+  known_.put(known.fingerprint, KnownPlans::Place::of(tools), {.plan = std::move(plan), .seconds = fitted.seconds});
   return true;
 }
 

@@ -226,6 +226,8 @@ class Engine {
                                        ExecutionTimes* times);
   std::optional<ExecutionTimes> times_wanted(Executable& program) const;
   void tell_times(Executable& program, std::optional<ExecutionTimes> times);
+  std::unique_ptr<Executable> compiled(const RunRequest& requested, const Signature& signature,
+                                       const InstructionWriter& writer);
   // Where variables lie (engine_homes.cpp).
   /// Compiles for a layout, as planned or as written; planned to take less than `only_below` seconds, or anyhow.
   enum class Listed { as_planned, as_written };

@@ -242,6 +242,27 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
     return *found;
   }
   const RunRequest requested = request();
+  std::unique_ptr<Executable> made;
+  try {
+    made = compiled(requested, signature, writer);
+  } catch (const Error& error) {
+    if (!is_due || error.code() != ErrorCode::planning_stopped) throw;
+    planner->undo_plan_again(*found);
+    latest_ = found;
+    return *found;
+  }
+  // A folder that is none, or too full, shows before anything runs.
+  if (made->report.fits) swaps_->prepare(*made);
+  Executable& kept = programs_.insert(std::move(key), graph_->generation(), std::move(made), {pending()});
+  latest_ = &kept;
+  if (is_due) ++statistics_.programs_replanned;
+  count_programs();
+  return kept;
+}
+
+std::unique_ptr<Executable> Engine::compiled(const RunRequest& requested, const Signature& signature,
+                                             const InstructionWriter& writer) {
+  ProgramPlanner* const planner = planner_ != nullptr ? planner_->planner.get() : nullptr;
   Signature decided = with_training_flag(*graph_, signature, requested);
   // Without a communicator a program is that of the server, which takes the most.
   if (options_.communicator != nullptr) decided.elsewhere = held_elsewhere(*graph_, options_.communicator->rank());
@@ -249,17 +270,22 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   InstructionList written;
   Listed listed = Listed::as_planned;
   double wanted_below = 0;
+  std::string told_first;
   const auto write = [&](PlanningTools& tools) {
     tools.is_fitted_later = planner != nullptr;
     tools.only_below = wanted_below;
+    tools.told_first = told_first;
     written = writer(tools);
     if (listed == Listed::as_written) return written;
     if (planner != nullptr) return planner->planned(written, tools);
     return edit_instructions_ ? edit_instructions_(written, tools) : written;
   };
-  auto compiled = compiled_with_homes([&](int layout, const TierBudgets& budgets, Listed how, double only_below) {
+  auto best = compiled_with_homes([&](int layout, const TierBudgets& budgets, Listed how, double only_below) {
     listed = how;
     wanted_below = only_below;
+    if (homes_.count() > 1)
+      told_first = budgets == budgets_ ? text_of("variables' layout ", layout + 1, " of ", homes_.count(), ": ")
+                                       : "with any host memory: ";
     auto made = std::make_unique<Executable>(compile_program(concrete, write, requested.fetches.size(),
                                                              homes_.at(layout), *device_,
                                                              {.budgets = budgets,
@@ -272,21 +298,15 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
     return made;
   });
   // Where their first values have brought them was not tried first.
-  compiled->layout_then = homes_.is_settled() ? homes_.number() : -1;
-  check_placement(*graph_, compiled->schedule, options_.device);
-  compiled->report.context_bytes = statistics_.context_bytes;
-  compiled->written = std::move(written);
-  compiled->number = num_compiled_++;
-  compiled->generation = graph_->generation();
-  compiled->report.has_disk_homes = may_have_disk_homes();
-  compiled->report.may_swap = planner != nullptr || edit_instructions_ != nullptr;
-  // A folder that is none, or too full, shows before anything runs.
-  if (compiled->report.fits) swaps_->prepare(*compiled);
-  Executable& kept = programs_.insert(std::move(key), graph_->generation(), std::move(compiled), {pending()});
-  latest_ = &kept;
-  if (is_due) ++statistics_.programs_replanned;
-  count_programs();
-  return kept;
+  best->layout_then = homes_.is_settled() ? homes_.number() : -1;
+  check_placement(*graph_, best->schedule, options_.device);
+  best->report.context_bytes = statistics_.context_bytes;
+  best->written = std::move(written);
+  best->number = num_compiled_++;
+  best->generation = graph_->generation();
+  best->report.has_disk_homes = may_have_disk_homes();
+  best->report.may_swap = planner != nullptr || edit_instructions_ != nullptr;
+  return best;
 }
 
 CopyCarrier Engine::carrier() const {

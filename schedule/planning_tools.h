@@ -77,9 +77,24 @@ struct ListPolicies {
   std::function<OffloadPolicies(const InstructionList&)> offloads{};
 };
 
+/// What is told of a list by those who have decided on it.
+struct ListRemarks {
+  /// What the writer wants the program's report to say.
+  std::vector<std::string> notes{};
+  double predicted_seconds = 0;  ///< of one execution; 0: nobody predicts
+  std::string advice{};          ///< what to do if the program does not fit
+  std::string first_advice{};    ///< the same, before all else, whichever tier is too small
+  /// What device memory has to be for the writer to find an instruction list that fits, where this one does not; 0:
+  /// what it takes.
+  std::size_t least_device_bytes = 0;
+  bool minimum_is_exact = true;    ///< whether no smaller device memory would do, and that much does
+  bool minimum_is_enough = false;  ///< where it is not exact: whether that much does
+  bool forces_offloads = false;    ///< whether tensors are offloaded whatever the budgets are
+};
+
 /// What a writer of instruction lists may ask while it decides: what a list would need. Made for one program; the
-/// kernels that its drafts need are made once.
-class PlanningTools {
+/// kernels that its drafts need are made once. It takes the writer's remarks.
+class PlanningTools : public ListRemarks {
  public:
   /// `guard_bytes`: behind every storage in device memory. All must outlive it.
   PlanningTools(const ConcreteGraph& graph, std::size_t num_fetches, const VariableLayout& variables, Device& device,
@@ -116,20 +131,11 @@ class PlanningTools {
   const std::vector<std::unique_ptr<Kernel>>& kernels() const { return kernels_.kernels(); }
   std::vector<std::unique_ptr<Kernel>> take_kernels() { return kernels_.take(); }
 
-  /// What the writer wants the program's report to say.
-  std::vector<std::string> notes;
-  double predicted_seconds = 0;  ///< of one execution; 0: nobody predicts
-  std::string advice;            ///< what to do if the program does not fit
-  std::string first_advice;      ///< the same, before all else, whichever tier is too small
-  /// What device memory has to be for the writer to find an instruction list that fits, where this one does not; 0:
-  /// what it takes.
-  std::size_t least_device_bytes = 0;
-  bool minimum_is_exact = true;    ///< whether no smaller device memory would do, and that much does
-  bool minimum_is_enough = false;  ///< where it is not exact: whether that much does
-  bool forces_offloads = false;    ///< whether tensors are offloaded whatever the budgets are
-  ListPolicies policies{};         ///< of the list, where the writer has been told any
+  ListPolicies policies{};  ///< of the list, where the writer has been told any
   /// Asked of the writer: a list that is predicted to take no less is of no use, and need not be looked for.
   double only_below = std::numeric_limits<double>::infinity();
+  /// Asked of the writer: what its progress has before what it counts.
+  std::string told_first{};
   /// Asked of the writer: what it would decide by budgets is decided behind it, from the list that it writes without,
   /// and so is what `policies` offload in any case.
   bool is_fitted_later = false;

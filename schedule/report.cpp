@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/text_table.h"
 #include "schedule/budget_advice.h"
 
 namespace sectionflow {
@@ -54,6 +55,9 @@ std::string ProgramReport::text() const {
   if (bytes_communicated > 0) text += "  in common:  " + bytes_text(bytes_communicated) + " of all ranks\n";
   text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +
           " operations\n";
+  if (predicted_seconds > 0)
+    text +=
+        "  predicted:  " + decimal_text(1e3 * predicted_seconds, 1) + " ms, by the profile that it was planned by\n";
   text += fullest_text(*this, 4);
   for (const std::string& note : notes) text += "  note: " + note + "\n";
   return text;

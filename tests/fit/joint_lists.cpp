@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "fit/make_problem.h"
 #include "fit/plan_file.h"
 #include "graph/ops/dropout.h"

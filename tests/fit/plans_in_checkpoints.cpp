@@ -12,8 +12,10 @@
 #include "fit/insert_swaps.h"
 #include "fit/plan_content.h"
 #include "fit/program_fitter.h"
+#include "schedule/budget_advice.h"
 #include "tests/fit/plan_case.h"
 #include "tests/support/log_lines.h"
+#include "tests/support/take_out_again.h"
 #include "tests/support/temporary_folder.h"
 #include "train/checkpoints.h"
 
@@ -28,6 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using testing_support::LogLines;
+using testing_support::take_out_again;
 
 constexpr const char* kByRestored = "fit_budget: by the plan in '";
 
@@ -153,6 +156,29 @@ TEST(PlanInACheckpoint, GoesOnToTheNextOneThoughNothingOfItIsAskedFor) {
   fitted.session().initialize();
   ASSERT_TRUE(next.restore_latest(fitted.session()));
   EXPECT_THAT(fitted.plan().notes, Contains(HasSubstr(kByRestored)));
+}
+
+TEST(PlanInACheckpoint, IsNamedWheneverTheProgramIsCompiled) {
+  const Saved& saved = saved_by_both();
+  Resumed resumed(saved, saved.budgets, without_search(way_of_both().fit, {}));
+  ASSERT_THAT(resumed.report.notes, Contains(HasSubstr(kByRestored)));
+  // A graph that has changed has its programs compiled again.
+  take_out_again(resumed.fitted.graph(), [&] { (void)fill(resumed.fitted.graph(), {3}, 1); });
+  EXPECT_EQ(resumed.fitted.plan().notes, resumed.report.notes);
+}
+
+TEST(PlanInACheckpoint, ComesBeforeWhatWasPlannedHereByNoProfile) {
+  const Saved& saved = saved_by_both();
+  FitBudgetOptions fit = way_of_both().fit;
+  fit.profile.reset();
+  fit.effort = 20'000;
+  Fitted fitted(case_of({}), saved.budgets, fit);
+  EXPECT_THAT(fitted.plan().notes, Not(Contains(HasSubstr(kByRestored))));
+  fitted.session().initialize();
+  Checkpoints checkpoints = saved.checkpoints();
+  ASSERT_TRUE(checkpoints.restore_latest(fitted.session()));
+  EXPECT_THAT(fitted.plan().notes, Contains(HasSubstr(kByRestored)));
+  EXPECT_EQ(difference(saved.end, trained(fitted, 2, 4)), "");
 }
 
 TEST(PlanInACheckpoint, IsSearchedForAnewWhereThereIsMoreMemory) {
@@ -310,6 +336,24 @@ TEST(PlannedBefore, IsNotSearchedForAgainWhereAProgramIsCompiledAgain) {
   const ProgramReport again = fitted.plan();
   EXPECT_EQ(again.notes, before.notes);
   EXPECT_EQ(again.planned_peak_bytes, before.planned_peak_bytes);
+}
+
+TEST(PlannedBefore, IsNotSearchedForAgainWhereNothingFits) {
+  SessionOptions less = whole_plan().budgets;
+  less.device_memory = whole_plan().budgets.device_memory.bytes_of(0) / 2;
+  FitBudgetOptions fit = way_of_both().fit;
+  fit.effort = 20'000;
+  std::int64_t questions = 0;
+  fit.stop = [&] { return ++questions < 0; };
+  Fitted fitted(case_of({}), less, fit);
+  const ProgramReport before = fitted.plan();
+  ASSERT_FALSE(before.fits);
+  ASSERT_GT(questions, 0);
+  questions = 0;
+  const ProgramReport again = fitted.plan();
+  EXPECT_EQ(questions, 0);
+  EXPECT_EQ(again.text(), before.text());
+  EXPECT_EQ(device_advice(again), device_advice(before));
 }
 
 }  // namespace

@@ -213,6 +213,8 @@ TEST(Plan, WhereHostMemoryIsTooSmallForWhatIsOffloadedItIsNamed) {
 TEST(Plan, ALinkIsSoMuchASecondWhetherThatIsSaidOrNot) {
   const std::string plan = "plan --copy-threads" + kSmall + " --link ";
   EXPECT_EQ(json_of_tool(plan + "1GiB/s"), json_of_tool(plan + "1GiB"));
+  EXPECT_EQ(json_of_tool(plan + "1.5GB/s"), json_of_tool(plan + "1500000000"));
+  EXPECT_EQ(json_of_tool(plan + "1.5GB"), json_of_tool(plan + "1500000000"));
   expect_refused(plan + "1GiB/h", HasSubstr("'1GiB/h'"));
 }
 
