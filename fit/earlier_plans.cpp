@@ -199,7 +199,9 @@ void ProgramFitter::make_way_for_restored() {
     const std::string& fingerprint = program.facts.fingerprint;
     if (has_own_profile_ && !refused_.contains(fingerprint)) continue;
     known_.forget(fingerprint);
-    if (!given_.empty() && given_.content()->find(fingerprint) != nullptr) continue;
+    const ProgramPlan* const here = planned_.find(fingerprint);
+    const bool is_given = !given_.empty() && given_.content()->find(fingerprint) != nullptr;
+    if (is_given || here == nullptr || here->instructions == program.instructions) continue;
     std::erase_if(planned_.programs, [&](const ProgramPlan& each) { return each.facts.fingerprint == fingerprint; });
   }
 }
