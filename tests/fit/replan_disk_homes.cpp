@@ -31,7 +31,7 @@ TEST(ReplanBesideDiskHomes, ThatIsStoppedAnywhereKeepsThePlanAndIsMadeLater) {
   Drifting training(whole_step, case_of({}), fit, with_a_disk());
   training.drift();
   LogLines log;
-  for (std::int64_t questions = 0; replanned(training.fitted) == 0; questions += 1 + questions / 8) {
+  for (std::int64_t questions = 0; replanned(training.fitted) == 0; questions += 1 + questions / 2) {
     left = questions;
     training.train(1, 1.2);
     ASSERT_FALSE(HasFatalFailure());
