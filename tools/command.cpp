@@ -147,6 +147,8 @@ const std::vector<std::pair<std::regex, std::string>>& advice_for_the_shell() {
       {std::regex(
            R"(calibrate\(graph, dataset\) finds them on examples, after fold_constants, fold_batch_norms and fuse)"),
        "leave quantize_nodes to --quantize DATA, which finds them on examples, behind --transforms"},
+      {std::regex(R"(save_inference_graph writes such files; files of variables are for load_variables)"),
+       "sectionflow freeze makes such files of checkpoints and of variables"},
       {std::regex(R"(take a smaller window)"), "give a smaller --sequence"},
       // What no option of ours does. Words of any length would take as much of the stack.
       {std::regex(R"(\b\w{1,60}(Options|Policy)::\w{1,60}\b)"), "in C++ $&"},

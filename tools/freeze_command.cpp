@@ -13,10 +13,12 @@
 #include "bench/named_paths.h"
 #include "bench/program.h"
 #include "bench/zoo_arguments.h"
+#include "data/safetensors.h"
 #include "examples/models/command_line.h"
 #include "sectionflow.h"
 #include "tools/command.h"
 #include "tools/inspection.h"
+#include "tools/labelled_source.h"
 #include "tools/resumed_training.h"
 #include "tools/train_arguments.h"
 #include "tools/trained_model.h"
@@ -32,12 +34,20 @@ struct FreezeArguments {
   std::string checkpoint, model;
   ZooArguments zoo;
   bool tells_model = false;  ///< --model is there
-  std::string transforms = "strip_unused_nodes fold_constants fold_batch_norms fuse";
-  TrainingDataArguments data{.data = {}};
+  /// Dropouts of what is frozen hand on what they get.
+  std::string transforms = "strip_unused_nodes remove_nodes(op=dropout) fold_constants fold_batch_norms fuse";
+  TrainingDataArguments data{.data = {}, .option = "--quantize"};
   std::string method = "min_max", device_memory, json;
   std::int64_t batches = 10;
   int threads = 0;
 };
+
+/// A model file has constants and no variables. Asked of what cannot be frozen, since all of the file is read.
+void check_is_not_frozen(const fs::path& path) {
+  if (kind_of(path) != FileKind::safetensors) return;
+  SF_CHECK(!read_safetensors(path).metadata.contains(std::string(kInferenceGraphKey)), DataError, "CHECKPOINT: '",
+           path.string(), "' is frozen already; wanted a checkpoint, or a file of variables");
+}
 
 /// The checkpoint that is meant: the last one of a folder of them.
 fs::path checkpoint_of(const std::string& path) {
@@ -62,8 +72,10 @@ std::map<std::string, std::string> options_of(const fs::path& checkpoint) {
 /// The model that the command, or else the checkpoint, says.
 ZooArguments zoo_of(const FreezeArguments& arguments, const fs::path& checkpoint) {
   const auto options = options_of(checkpoint);
-  SF_CHECK(arguments.tells_model || !options.empty(), ArgumentError, "CHECKPOINT: '", arguments.checkpoint,
-           "' does not tell of which model it is", hint("give --model, with its sizes as it was trained"));
+  const bool is_told = arguments.tells_model || !options.empty();
+  if (!is_told) check_is_not_frozen(checkpoint);
+  SF_CHECK(is_told, ArgumentError, "CHECKPOINT: '", arguments.checkpoint, "' does not tell of which model it is",
+           hint("give --model, with its sizes as it was trained"));
   ZooArguments zoo = options.empty() ? arguments.zoo : zoo_of(options, arguments.zoo);
   SF_CHECK(!arguments.tells_model || zoo.model == arguments.zoo.model, ArgumentError, "--model is ",
            arguments.zoo.model, ", and CHECKPOINT '", arguments.checkpoint, "' is of ", zoo.model,
@@ -79,6 +91,7 @@ void load_trained(Session& session, const fs::path& checkpoint, const ZooArgumen
   try {
     load_variables(session, checkpoint.string(), {.weights_only = true});
   } catch (DataError& error) {
+    check_is_not_frozen(checkpoint);
     error.add_fact("model", text_of(zoo.model, ", as --model and its sizes or the checkpoint tell"));
     throw;
   }
@@ -132,7 +145,14 @@ InferenceGraph made(const FreezeArguments& arguments) {
 int run_freeze(const FreezeArguments& arguments) {
   check_json(arguments.json);
   (void)calibration_method(arguments.method);
-  (void)parse_transforms(arguments.transforms);
+  if (!arguments.data.data.empty())
+    (void)data_argument(arguments.data.data, training_data_kinds(), arguments.data.option);
+  for (const TransformCall& call : parse_transforms(arguments.transforms)) {
+    SF_CHECK(call.name != "pack_weights", ArgumentError,
+             "--transforms: pack_weights brings weights into the order of "
+             "this machine's kernels, which files do not hold",
+             hint("leave it out: the program that answers packs what load_inference_graph gives"));
+  }
   const fs::path folder = fs::path(arguments.model).parent_path();
   SF_CHECK(folder.empty() || fs::is_directory(folder), DataError, "MODEL: there is no folder '", folder.string(), "'",
            hint("make it first"));

@@ -218,7 +218,15 @@ void add_inference(const std::filesystem::path& path, Inspection& inspection) {
 Inspection inspect_safetensors(const std::filesystem::path& path) {
   const SafetensorsFile file = read_safetensors(path);
   Inspection inspection;
-  if (file.metadata.contains(std::string(kInferenceGraphKey))) add_inference(path, inspection);
+  if (file.metadata.contains(std::string(kInferenceGraphKey))) {
+    // Tensors whose hashes are right are shown whatever the graph is: of a later version, or of operations that the
+    // program which wrote it has from outside.
+    try {
+      add_inference(path, inspection);
+    } catch (const DataError& error) {
+      inspection.problem = text_of("its graph cannot be read: ", error.message());
+    }
+  }
   add_tensors(file.tensors, inspection);
   // Profiles and algorithms stand there as JSON of any length.
   constexpr std::size_t kLongestShown = 60;

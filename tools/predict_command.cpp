@@ -47,6 +47,8 @@ ClassNames names_in(const std::string& path) {
   }
   constexpr std::size_t kMostBytes = std::size_t{16} << 20;
   const std::string text = read_whole_file(file, kMostBytes, "--labels");
+  SF_CHECK(text.find('\0') == std::string::npos, DataError, "--labels: '", path,
+           "' is no text; wanted a file with a name a line");
   ClassNames names;
   std::string::size_type begin = 0;
   while (begin < text.size()) {
@@ -131,6 +133,8 @@ void check_names(const ClassNames& names, const std::string& path, Value logits)
 int run_predict(const PredictArguments& arguments) {
   check_json(arguments.json);
   check_apart(places_read(arguments), {{"--json", arguments.json}});
+  SF_CHECK(!fs::is_directory(arguments.model), DataError, "MODEL: '", arguments.model, "' is a folder; wanted a file",
+           hint("sectionflow freeze makes one of a checkpoint"));
   const InferenceGraph model = load_inference_graph(arguments.model);
   const Value pictures = pictures_of(model), logits = logits_of(model);
   const ClassNames names = names_in(arguments.labels);

@@ -248,26 +248,25 @@ std::vector<Part> with_validation(std::vector<Part> parts, const TrainingDataArg
 }
 
 /// A model that is fed something else than such data are is refused.
-void check_inputs(const DataArgument& data, const ModelInputs& inputs) {
+void check_inputs(const DataArgument& data, const ModelInputs& inputs, const std::string& option) {
   const auto& [image, label, classes] = inputs;
   const bool are_pictures = image.dtype() == Dtype::f32 && image.shape().rank() == 4 && label.shape().rank() == 1;
   const bool are_tokens = image.dtype() == Dtype::i32 && image.shape().rank() == 2 && label.shape().rank() == 2;
   const bool is_text = data.kind == "text";
-  SF_CHECK(is_text ? are_tokens : are_pictures, ArgumentError, "--data ", data.kind, ": the model takes ",
-           image.type().text(), " and ", label.type().text(),
-           is_text ? ", no tokens" : ", no pictures with a class each",
-           hint(are_tokens ? "--data text:PATH has tokens; synthetic fits every model"
-                           : "--data synthetic fits every model"));
+  SF_CHECK(
+      is_text ? are_tokens : are_pictures, ArgumentError, option, " ", data.kind, ": the model takes ",
+      image.type().text(), " and ", label.type().text(), is_text ? ", no tokens" : ", no pictures with a class each",
+      hint(option, are_tokens ? " text:PATH has tokens; synthetic fits every model" : " synthetic fits every model"));
   const std::int64_t bytes = Vocabulary::of_bytes().size();
-  SF_CHECK(!is_text || classes >= bytes, ArgumentError, "--data text: each of the ", bytes,
+  SF_CHECK(!is_text || classes >= bytes, ArgumentError, option, " text: each of the ", bytes,
            " values of a byte is a token, the model knows ", classes, hint("add --vocabulary ", bytes));
 }
 
 /// A model that does not know the last class of the data is found out before it is trained.
-void check_classes(const ClassNames& classes, const ModelInputs& inputs) {
+void check_classes(const ClassNames& classes, const ModelInputs& inputs, const std::string& option) {
   if (classes.empty()) return;
   const auto& [label, name] = *classes.rbegin();
-  SF_CHECK(label < inputs.classes, ArgumentError, "--data has the class ", label, ", '", name,
+  SF_CHECK(label < inputs.classes, ArgumentError, option, " has the class ", label, ", '", name,
            "', the model knows 0 to ", inputs.classes - 1, hint("add --classes ", label + 1));
 }
 
@@ -304,20 +303,20 @@ DatasetStatistics TrainingData::validation_statistics() const {
 
 TrainingData training_data(const TrainingDataArguments& arguments, const ModelInputs& inputs, const ZooModel& model) {
   const ErrorPolicy policy = error_policy_named(arguments.on_error);
-  const DataArgument data = data_argument(arguments.data, training_data_kinds(), "--data");
+  const DataArgument data = data_argument(arguments.data, training_data_kinds(), arguments.option);
   if (data.kind == "synthetic") {
-    SF_CHECK(data.path.empty(), ArgumentError, "--data ", arguments.data, ": synthetic data lie nowhere",
-             hint("write --data synthetic"));
+    SF_CHECK(data.path.empty(), ArgumentError, arguments.option, " ", arguments.data, ": synthetic data lie nowhere",
+             hint("write ", arguments.option, " synthetic"));
     SF_CHECK(arguments.validation.empty(), ArgumentError, "--validation: synthetic data have a part for it already");
     return {
         .train = synthetic_batches(
             model, {.batch = arguments.batch, .seed = arguments.seed, .batches = arguments.synthetic_batches}),
         .validation = synthetic_batches(model, {.batch = arguments.batch, .seed = arguments.seed + 1, .batches = 4})};
   }
-  check_inputs(data, inputs);
+  check_inputs(data, inputs, arguments.option);
   TrainingData result;
   for (const Part& part : with_validation(parts_of(data, inputs), arguments, data)) {
-    check_classes(part.classes, inputs);
+    check_classes(part.classes, inputs, arguments.option);
     if (result.classes.empty()) result.classes = part.classes;
     const bool trains = part.name != "test";
     // A training that has failed at a damaged record may go on without it: nothing was left out so far.

@@ -21,6 +21,7 @@ struct TrainingDataArguments {
   std::string validation{};       ///< "10%": the share of what is to be trained on that is kept apart; empty: none
   std::string on_error = "fail";  ///< one of error_policies()
   std::int64_t synthetic_batches = 100;  ///< of synthetic data: in a pass
+  std::string option = "--data";         ///< by which `data` was told
 };
 
 /// What the model is fed: "image" and "label" of the batches.

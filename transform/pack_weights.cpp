@@ -81,44 +81,46 @@ std::map<NodeId, PackedWeights> packed_weights(const TransformedGraph& given, st
 }  // namespace
 
 Transform pack_weights_transform() {
-  return {.parameters = {{.name = "batch", .kind = TransformParameter::Kind::number},
-                         {.name = "threads", .kind = TransformParameter::Kind::number}},
-          .check =
-              [](const TransformArguments& arguments) {
-                for (const char* name : {"batch", "threads"}) {
-                  const std::int64_t number = arguments.number(name, 0);
-                  SF_CHECK(number <= INT32_MAX, ArgumentError, "pack_weights: ", name, " is ", number,
-                           "; wanted at most ", INT32_MAX);
-                }
-                SF_CHECK(arguments.number("batch", 1) > 0, ArgumentError, "pack_weights: batch is 0; wanted 1 or more");
-              },
-          .apply =
-              [](const TransformedGraph& given, const TransformArguments& arguments) {
-                auto all = packed_weights(given, arguments.number("batch", 1),
-                                          static_cast<int>(arguments.number("threads", 0)));
-                GraphCopy copy(given);
-                copy.copy_all([&](const Node& node, GraphCopy& made) {
-                  const auto found = all.find(node.id());
-                  if (found == all.end()) return false;
-                  auto& [options, content] = found->second;
-                  const auto index = static_cast<std::size_t>(options.input);
-                  const Node& weights = node.inputs()[index].node();
-                  std::vector<Value> inputs;
-                  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
-                    inputs.push_back(
-                        i == index ? made.add_constant(weights, std::make_shared<const HostTensor>(std::move(content)),
-                                                       weights.name())
-                                   : made.mapped(node.inputs()[i]));
-                  }
-                  const Node& added = made.add(node, "with_packed_weights", std::move(inputs), options, node.name());
-                  Node& before = given.graph.node(node.id());
-                  for (int i = 0; i < static_cast<int>(node.output_types().size()); ++i) {
-                    made.map(before.output(i), made.graph().node(added.id()).output(i));
-                  }
-                  return true;
-                });
-                return copy.finish(given.outputs);
-              }};
+  return {
+      .parameters = {{.name = "batch", .kind = TransformParameter::Kind::number},
+                     {.name = "threads", .kind = TransformParameter::Kind::number}},
+      .check =
+          [](const TransformArguments& arguments) {
+            constexpr std::int64_t kMostThreads = 1024;  // of a CPU device
+            for (const auto& [name, most] : {std::pair{"batch", std::int64_t{INT32_MAX}}, {"threads", kMostThreads}}) {
+              const std::int64_t number = arguments.number(name, 0);
+              SF_CHECK(number <= most, ArgumentError, "pack_weights: ", name, " is ", number, "; wanted at most ",
+                       most);
+            }
+            SF_CHECK(arguments.number("batch", 1) > 0, ArgumentError, "pack_weights: batch is 0; wanted 1 or more");
+          },
+      .apply =
+          [](const TransformedGraph& given, const TransformArguments& arguments) {
+            auto all =
+                packed_weights(given, arguments.number("batch", 1), static_cast<int>(arguments.number("threads", 0)));
+            GraphCopy copy(given);
+            copy.copy_all([&](const Node& node, GraphCopy& made) {
+              const auto found = all.find(node.id());
+              if (found == all.end()) return false;
+              auto& [options, content] = found->second;
+              const auto index = static_cast<std::size_t>(options.input);
+              const Node& weights = node.inputs()[index].node();
+              std::vector<Value> inputs;
+              for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+                inputs.push_back(i == index ? made.add_constant(weights,
+                                                                std::make_shared<const HostTensor>(std::move(content)),
+                                                                weights.name())
+                                            : made.mapped(node.inputs()[i]));
+              }
+              const Node& added = made.add(node, "with_packed_weights", std::move(inputs), options, node.name());
+              Node& before = given.graph.node(node.id());
+              for (int i = 0; i < static_cast<int>(node.output_types().size()); ++i) {
+                made.map(before.output(i), made.graph().node(added.id()).output(i));
+              }
+              return true;
+            });
+            return copy.finish(given.outputs);
+          }};
 }
 
 }  // namespace sectionflow

@@ -118,6 +118,7 @@ class OneDnnQuantizedConvolution : public Kernel {
   std::size_t workspace_bytes() const override { return workspace_.num_bytes(); }
   std::size_t library_bytes() const override {
     std::size_t bytes = parts_.weights.library_bytes();
+    // Lanes' calls of a kind are made of one description, for which oneDNN keeps one primitive that they share.
     for (const OneDnnCall& call : parts_.calls[0]) bytes += call.library_bytes();
     return bytes;
   }

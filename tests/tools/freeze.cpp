@@ -28,7 +28,7 @@ TEST_F(Freeze, MakesAModelThatPredicts) {
   const Outcome small = run_tool("freeze " + path("run/step-1") + " " + path("small") +
                                  " --quantize synthetic --batch 8 --batches 1 --calibration percentile --threads 1");
   EXPECT_EQ(small.status, 0) << small.text;
-  EXPECT_THAT(small.text, HasSubstr("operations compute with 8 bits"));
+  EXPECT_THAT(small.text, HasSubstr("10 of 10 operations compute with 8 bits"));
   EXPECT_LT(std::filesystem::file_size(path("small")), std::filesystem::file_size(path("model")) / 2);
   const auto inference = json_of_tool("inspect " + path("small")).at("inference");
   EXPECT_GE(inference.at("eight_bits").get<int>(), 3);
@@ -57,6 +57,10 @@ TEST_F(Freeze, RefusesWhatItCannotMake) {
   expect_refused("freeze " + path("run") + " " + path("model") + " --transforms quantize_nodes",
                  HasSubstr("leave quantize_nodes to --quantize DATA"));
   // Before the checkpoint is looked at.
+  expect_refused("freeze " + path("nowhere") + " " + path("model") + " --transforms 'fuse pack_weights'",
+                 HasSubstr("--transforms: pack_weights"));
+  expect_refused("freeze " + path("nowhere") + " " + path("model") + " --quantize nowhere:x",
+                 HasSubstr("--quantize: 'nowhere' is no kind of data"));
   expect_refused("freeze " + path("nowhere") + " " + path("model") + " --transforms fold_constant",
                  HasSubstr("'fold_constants'"));
   expect_refused("freeze " + path("nowhere") + " " + path("no/model"), HasSubstr("MODEL: there is no folder"));
@@ -67,6 +71,10 @@ TEST_F(Freeze, RefusesWhatItCannotMake) {
                  HasSubstr("mnist_resnet, as --model"));
   expect_refused("freeze " + path("nowhere") + " " + path("model"), HasSubstr("CHECKPOINT: there is no"));
   EXPECT_FALSE(std::filesystem::exists(path("model")));
+  json_of_tool("freeze " + path("run") + " " + path("frozen") + " --threads 1");
+  for (const char* model : {"", " --model mnist_cnn"}) {
+    expect_refused("freeze " + path("frozen") + " " + path("model") + model, HasSubstr("is frozen already"));
+  }
 }
 
 }  // namespace

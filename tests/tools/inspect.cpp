@@ -54,6 +54,15 @@ TEST(Inspect, SafetensorsAreToldByTheirContent) {
   expect_refused_file(damaged(folder, path, 2), HasSubstr("SF-E4"));
 }
 
+TEST(Inspect, AModelFileWhoseGraphIsForeignShowsItsTensors) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "model";
+  const HostTensor w(Dtype::f32, {2, 3});
+  write_safetensors(path, {{"w", w.view()}}, {{"sectionflow_graph", "{}"}});
+  EXPECT_EQ(json_of_tool("inspect " + path, 2).at("tensors").size(), 1U);
+  expect_refused("inspect " + path, AllOf(HasSubstr("f32[2,3]"), HasSubstr("its graph cannot be read: ")));
+}
+
 TEST(Inspect, ATruncatedFileIsDamagedRatherThanUnknown) {
   const TemporaryFolder folder;
   const std::string bytes = bytes_of_file(tensors_in(folder));

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "data/png_writer.h"
+#include "data/safetensors.h"
 #include "sectionflow.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/tools/run_tool.h"
@@ -59,6 +60,11 @@ TEST_F(Predict, RefusesWhatIsNoModelOfPictures) {
   expect_refused("predict " + path("0.png") + " " + path("0.png"), HasSubstr("0.png"));
   expect_refused("predict " + model + " " + path("absent.png"), HasSubstr("absent.png"));
   expect_refused("predict " + model, HasSubstr("images"));
+  expect_refused("predict " + folder.path().string() + " " + path("0.png"), HasSubstr("is a folder; wanted a file"));
+  write_safetensors(path("variables"), {}, {});
+  expect_refused("predict " + path("variables") + " " + path("0.png"),
+                 HasSubstr("sectionflow freeze makes such files"));
+  expect_refused("predict " + model + " " + path("0.png") + " --labels " + path("0.png"), HasSubstr("is no text"));
   expect_refused("predict " + model + " " + path("0.png") + " --device-memory 64B", HasSubstr("SF-E101"));
   Graph graph;
   const Value x = placeholder(graph, "x", {2}), y = placeholder(graph, "y", {2});

@@ -127,11 +127,13 @@ TEST(UntrustedTexts, OfTransformsLeaveTheGraphAsItIs) {
   std::mt19937_64 random(seed);
   const SmallGraph small;
   const std::string before = graph_text(*small.frozen.graph);
-  const std::string text =
-      "strip_unused_nodes remove_nodes(op=dropout, op=\"relu\") fold_batch_norms\nsort_by_execution_order";
+  const std::array<std::string, 2> texts = {
+      "strip_unused_nodes remove_nodes(op=dropout, op=\"relu\") fold_batch_norms\nsort_by_execution_order",
+      "fuse take_ranges fold_constants(max_bytes=100) quantize_weights(min_elements=16) pack_weights(batch=2, "
+      "threads=1)"};
   int refused = 0;
-  for (int i = 0; i < 5000; ++i) {
-    const std::string each = damaged(text, random, "abcdefghi_ ()=,\"\n019\xff");
+  for (std::size_t i = 0; i < 5000; ++i) {
+    const std::string each = damaged(texts.at(i % 2), random, "abcdefghi_ ()=,\"\n019\xff");
     try {
       EXPECT_EQ(transform_graph(small.frozen, each).outputs.size(), 1U);
     } catch (const ArgumentError&) {
