@@ -32,26 +32,20 @@ std::optional<InstructionList> ProgramFitter::by_earlier(const WrittenList& writ
                                                          PlanningTools& tools, std::string& why_not) {
   const std::string& fingerprint = facts.fingerprint;
   const bool is_here = is_for_here(tools);
-  const KnownPlans::Found* const found = known_.find(fingerprint, KnownPlans::Place::of(tools));
+  const KnownPlans::Found* const found = known_.find(fingerprint, KnownPlans::Place::of(written, tools));
   if (found != nullptr && found->refusal) {
     static_cast<ListRemarks&>(tools) = found->refusal->remarks;
     if (is_here) refused_.insert(fingerprint);
     return written.list_of(found->refusal->closest, "fit_budget: what was refused before: ");
   }
   if (found != nullptr && !found->plan && tools.only_below <= found->nothing_below) return written.list();
-  // Where nothing was searched for, what was given may do.
-  const ProgramPlan* const known = found != nullptr && found->plan ? &*found->plan
-                                   : is_here && !known_.contains(fingerprint, tools.budgets())
-                                       ? planned_.find(fingerprint)
-                                       : nullptr;
-  if (known != nullptr) {
-    ProgramPlan before = *known;
+  if (found != nullptr && found->plan) {
+    ProgramPlan before = *found->plan;
     const auto num_notes = static_cast<std::ptrdiff_t>(tools.notes.size());
     if (auto list = by_known(before, written, tools, "what was planned before", why_not)) {
-      if (found != nullptr && !found->origin.empty())
-        tools.notes.insert(tools.notes.begin() + num_notes, found->origin);
+      if (!found->origin.empty()) tools.notes.insert(tools.notes.begin() + num_notes, found->origin);
       // A search counts some plans as slower than they are alone.
-      if (found != nullptr) tools.predicted_seconds = std::max(tools.predicted_seconds, found->seconds);
+      tools.predicted_seconds = std::max(tools.predicted_seconds, found->seconds);
       if (is_here) keep_to_execute(fingerprint, before);
       return list;
     }
@@ -71,26 +65,29 @@ ProgramPlan ProgramFitter::described(const FittedList& fitted, const WrittenList
 
 /// What a search has found, or that it has found nothing.
 void ProgramFitter::keep(const FittedList& fitted, const WrittenList& written, const ProgramFacts& facts,
-                         const FitRequest& request, PlanningTools& tools) {
+                         const FitRequest& request, const std::string& origin, PlanningTools& tools) {
   ProgramPlan plan = described(fitted, written, facts);
   const bool fits = fitted.fits(tools.budgets());
   const bool is_here = is_for_here(tools);
   const bool has_policies = request.policies.may_repeat || request.policies.offloads;
   if (std::isfinite(request.only_below) && !(fits && fitted.seconds < request.only_below)) {
     if (!has_policies)
-      known_.put(facts.fingerprint, KnownPlans::Place::of(tools), {.nothing_below = request.only_below});
+      known_.put(facts.fingerprint, KnownPlans::Place::of(written, tools), {.nothing_below = request.only_below});
     return;
   }
   if (fits) {
     if (is_here) keep_to_execute(facts.fingerprint, plan);
-    known_.put(facts.fingerprint, KnownPlans::Place::of(tools), {.plan = std::move(plan), .seconds = fitted.seconds});
+    // Without policies another may be quicker, and nobody can tell of a plan that it keeps to others.
+    if (has_policies) return;
+    known_.put(facts.fingerprint, KnownPlans::Place::of(written, tools),
+               {.plan = std::move(plan), .origin = origin, .seconds = fitted.seconds});
     return;
   }
   if (is_here) keep_to_execute(facts.fingerprint, std::nullopt);
   tools.advice = advice_for_refused(fitted);
   tools.minimum_is_exact = false;
   if (!has_policies)
-    known_.put(facts.fingerprint, KnownPlans::Place::of(tools), {.refusal = {{std::move(plan), tools}}});
+    known_.put(facts.fingerprint, KnownPlans::Place::of(written, tools), {.refusal = {{std::move(plan), tools}}});
 }
 
 /// none: it is refused.
@@ -158,7 +155,7 @@ std::optional<InstructionList> ProgramFitter::by_restored(const WrittenList& wri
                                        bytes_text(content.budgets.device), " of device memory");
     tools.notes.insert(tools.notes.begin() + num_notes, origin);
     keep_to_execute(facts.fingerprint, plan);
-    known_.put(facts.fingerprint, KnownPlans::Place::of(tools), {.plan = std::move(plan), .origin = origin});
+    known_.put(facts.fingerprint, KnownPlans::Place::of(written, tools), {.plan = std::move(plan), .origin = origin});
   }
   // One that does not fit stays known: it may be for other home tiers of variables, which are tried in turn.
   return found;
@@ -192,12 +189,16 @@ void ProgramFitter::take_profile(const std::string& text, const std::string& fro
   }
 }
 
-/// What was planned here before a checkpoint was there, by no profile of this machine, gives way to its plan, and so
-/// does what was refused.
+/// What was planned here before a checkpoint was there, by no profile of this machine, gives way to its plan where that
+/// may serve, and so does what was refused.
 void ProgramFitter::make_way_for_restored() {
   for (const ProgramPlan& program : restored_->content.programs) {
     const std::string& fingerprint = program.facts.fingerprint;
     if (has_own_profile_ && !refused_.contains(fingerprint)) continue;
+    const TierBudgets& now = engine_.budgets();
+    const bool would_fit =
+        program.device_peak <= now.device && program.host_peak <= now.host && program.disk_peak <= now.disk;
+    if (!would_fit || !other_budgets(program, restored_->content.budgets, now).empty()) continue;
     known_.forget(fingerprint);
     const ProgramPlan* const here = planned_.find(fingerprint);
     const bool is_given = !given_.empty() && given_.content()->find(fingerprint) != nullptr;

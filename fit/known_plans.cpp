@@ -5,10 +5,11 @@
 
 namespace sectionflow {
 
-bool KnownPlans::contains(const std::string& fingerprint, const TierBudgets& budgets) const {
-  const auto here = found_.find(fingerprint);
-  return here != found_.end() &&
-         std::ranges::any_of(here->second, [&](const Entry& entry) { return entry.place.budgets == budgets; });
+KnownPlans::Place KnownPlans::Place::of(const WrittenList& written, const PlanningTools& tools) {
+  const VariableLayout& variables = tools.variables();
+  Place place{tools.budgets(), variables.end_bytes, variables.host_end_bytes, variables.disk_end_bytes};
+  for (const NodeId variable : written.variables()) place.tiers.push_back(variables.home_of(variable));
+  return place;
 }
 
 const KnownPlans::Found* KnownPlans::find(const std::string& fingerprint, const Place& place) const {

@@ -13,15 +13,16 @@
 namespace sectionflow {
 
 /// What searches of a session have found for its programs, so that none is made twice. By the fingerprint of a program,
-/// the budgets, and what lies on disk of the variables: beside other variables a program is planned apart, so that
+/// the budgets, and where variables lie, its own and all: beside other variables a program is planned apart, so that
 /// layouts are compared by what is best for each.
 class KnownPlans {
  public:
   struct Place {
     TierBudgets budgets;
-    std::size_t disk_bytes = 0;  ///< of variables
+    std::size_t device_bytes = 0, host_bytes = 0, disk_bytes = 0;  ///< of all variables
+    std::vector<Tier> tiers{};                                     ///< of the program's, as it meets them
 
-    static Place of(const PlanningTools& tools) { return {tools.budgets(), tools.variables().disk_end_bytes}; }
+    static Place of(const WrittenList& written, const PlanningTools& tools);
     friend bool operator==(const Place&, const Place&) = default;
   };
   /// That nothing fits, as it was told.
@@ -31,14 +32,12 @@ class KnownPlans {
   };
   struct Found {
     std::optional<ProgramPlan> plan{};
-    std::string origin{};              ///< for people, where it is not of a search here
+    std::string origin{};              ///< for people: whose plan it is, or why it was searched for
     double seconds = 0;                ///< that a search found it to take by the profile of now; 0: none has
     double nothing_below = 0;          ///< seconds; where there is no plan
     std::optional<Refusal> refusal{};  ///< by the profile of now
   };
 
-  /// Whether anything was looked for under these budgets.
-  bool contains(const std::string& fingerprint, const TierBudgets& budgets) const;
   /// nullptr: nothing was looked for there.
   const Found* find(const std::string& fingerprint, const Place& place) const;
   void put(const std::string& fingerprint, const Place& place, Found found);

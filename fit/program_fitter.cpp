@@ -91,27 +91,29 @@ InstructionList ProgramFitter::planned_here(const WrittenList& written, const Pr
     if (is_for_here(tools)) with_policies_.erase(facts.fingerprint);
     if (auto earlier = by_earlier(written, facts, tools, why_not)) return *std::move(earlier);
   }
-  if (is_for_here(tools)) tell_search(written.list(), facts, why_not, tools);
+  const std::string origin = is_for_here(tools) ? tell_search(written.list(), facts, why_not, tools) : std::string();
   FittedList fitted = fit_list(written.list(), tools, request);
-  keep(fitted, written, facts, request, tools);
+  keep(fitted, written, facts, request, origin, tools);
   return std::move(fitted.list);
 }
 
-/// Where it fits as it is there is nothing to search for, and nothing to tell.
-void ProgramFitter::tell_search(const InstructionList& list, const ProgramFacts& facts, const std::string& why_not,
-                                PlanningTools& tools) const {
-  if ((given_.empty() && why_not.empty()) || tools.draft(list).fits) return;
+/// The note of it. Where it fits as it is there is nothing to search for, and nothing to tell.
+std::string ProgramFitter::tell_search(const InstructionList& list, const ProgramFacts& facts,
+                                       const std::string& why_not, PlanningTools& tools) const {
+  if ((given_.empty() && why_not.empty()) || tools.draft(list).fits) return {};
+  std::string note;
   if (!why_not.empty()) {
-    const std::string text = text_of("fit_budget: ", why_not, ": it is searched for");
-    LOG(INFO) << text;
-    tools.notes.push_back(text);
+    note = text_of("fit_budget: ", why_not, ": it is searched for");
+    LOG(INFO) << note;
+    tools.notes.push_back(note);
   }
-  if (given_.empty()) return;
+  if (given_.empty()) return note;
   const std::string text =
       text_of("fit_budget: the plan that was given", has_none_text(*given_.content(), facts), ": it is searched for");
   // A small last batch is no news where the plan has been of use.
   LOG_IF(INFO, !served_.empty()) << text;
   LOG_IF(WARNING, served_.empty()) << text;
+  return note;
 }
 
 /// nullptr where it has none.
@@ -127,13 +129,15 @@ const ProgramPlan* ProgramFitter::given_plan(const ProgramFacts& wanted, const P
 
 /// Checked as if anybody had written it, then placed and held against the budgets as any other.
 InstructionList ProgramFitter::by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools) {
-  refused_.insert(plan.facts.fingerprint);
+  // What other budgets would do is asked to be compared with: it is no news of the plan.
+  const bool is_here = is_for_here(tools);
+  if (is_here) refused_.insert(plan.facts.fingerprint);
   const std::string where = "fit_budget: the plan that was given: ";
   InstructionList list = written.list_of(plan, where);
   try {
     const Draft draft = checked_draft(list, written, tools, profile_);
-    tell_given(plan, written, draft, tools);
-    if (draft.fits) refused_.erase(plan.facts.fingerprint);
+    if (is_here) tell_given(plan, written, draft, tools);
+    if (is_here && draft.fits) refused_.erase(plan.facts.fingerprint);
   } catch (const InternalError& error) {
     throw DataError(error_text_of(where, plan.facts.name(), " cannot be executed: ", error.message(), plan_anew()),
                     ErrorCode::plan_file);

@@ -75,6 +75,7 @@ class ProgramFitter final : public ProgramPlanner {
     PlanContent planned;
     KnownPlans known;
     std::map<std::string, std::string> again;
+    std::set<std::string> refused;
     int num_replans = 0;
   };
 
@@ -85,7 +86,7 @@ class ProgramFitter final : public ProgramPlanner {
   std::optional<InstructionList> by_earlier(const WrittenList& written, const ProgramFacts& facts, PlanningTools& tools,
                                             std::string& why_not);
   void keep(const FittedList& fitted, const WrittenList& written, const ProgramFacts& facts, const FitRequest& request,
-            PlanningTools& tools);
+            const std::string& origin, PlanningTools& tools);
   void keep_to_execute(const std::string& fingerprint, const std::optional<ProgramPlan>& plan);
   const ProgramPlan* given_plan(const ProgramFacts& wanted, const PlanningTools& tools) const;
   InstructionList by_given(const ProgramPlan& plan, const WrittenList& written, PlanningTools& tools);
@@ -94,8 +95,8 @@ class ProgramFitter final : public ProgramPlanner {
                                           const std::string& whose, std::string& why_not) const;
   std::optional<InstructionList> by_restored(const WrittenList& written, const ProgramFacts& facts,
                                              PlanningTools& tools, std::string& why_not);
-  void tell_search(const InstructionList& list, const ProgramFacts& facts, const std::string& why_not,
-                   PlanningTools& tools) const;
+  std::string tell_search(const InstructionList& list, const ProgramFacts& facts, const std::string& why_not,
+                          PlanningTools& tools) const;
   static ProgramPlan described(const FittedList& fitted, const WrittenList& written, ProgramFacts facts);
   std::string advice_for_refused(const FittedList& fitted) const;
   void take_profile(const std::string& text, const std::string& from);

@@ -16,6 +16,8 @@ namespace {
 
 /// Of what a profile predicts, so much at least it must have measured for its seconds to be this machine's.
 constexpr double kShareOfOwnSeconds = 0.9;
+/// Of what a program takes, so much at most another plan must be predicted to take: profiles are no more exact.
+constexpr double kWorthIt = 0.99;
 
 std::string duration(double seconds) {
   char text[32];
@@ -105,16 +107,17 @@ bool ProgramFitter::plan_again(Executable& program) {
   }
 }
 
-/// Beside other variables it may be searched for too, and stopped there.
+/// Beside other variables it may be searched for too, which may be stopped, or fail.
 void ProgramFitter::undo_plan_again(Executable& program) {
   if (!before_replan_) return;
   program.planner_note = std::move(before_replan_->watched);
   planned_ = std::move(before_replan_->planned);
   known_ = std::move(before_replan_->known);
   again_ = std::move(before_replan_->again);
+  refused_ = std::move(before_replan_->refused);
   num_replans_ = before_replan_->num_replans;
   before_replan_.reset();
-  LOG(INFO) << "fit_budget: a program is not planned again, since planning was stopped, and goes on as it was";
+  LOG(INFO) << "fit_budget: a program is not planned again, since that was not finished, and goes on as it was";
 }
 
 bool ProgramFitter::replaced_plan(Executable& program) {
@@ -124,17 +127,18 @@ bool ProgramFitter::replaced_plan(Executable& program) {
   const double now = predicted_seconds(program, graph);
   PlanningTools tools = engine_.tools_for(program, graph);
   const FittedList fitted = fit_list(program.written, tools, request_);
-  before_replan_ = BeforeReplan{known, planned_, known_, again_, num_replans_};
+  before_replan_ = BeforeReplan{known, planned_, known_, again_, refused_, num_replans_};
   known.is_due = false;
   ++num_replans_;
   ProgramPlan plan = described(fitted, written, written.facts());
   const ProgramPlan* const before = planned_.find(known.fingerprint);
   const bool is_other = before == nullptr || plan.instructions != before->instructions;
-  const bool is_taken = is_other && fitted.fits(tools.budgets()) && fitted.seconds < now;
-  const std::string text = text_of(
-      "planned again after ", duration(known.watch->measured_seconds()), " in place of ",
-      duration(known.watch->expected_seconds()), ": by the speeds that were measured it takes ", duration(now),
-      is_taken ? text_of(" as it was, and ", duration(fitted.seconds), " from here on") : " and no plan is quicker");
+  const bool is_taken = is_other && fitted.fits(tools.budgets()) && fitted.seconds < kWorthIt * now;
+  const std::string text =
+      text_of("planned again after ", duration(known.watch->measured_seconds()), " in place of ",
+              duration(known.watch->expected_seconds()), ": by the speeds that were measured it takes ", duration(now),
+              is_taken ? text_of(" as it was, and ", duration(fitted.seconds), " from here on")
+                       : " and no plan is quicker by more than 1 %");
   LOG(INFO) << "fit_budget: " << known.name << ": " << text << "; " << num_replans_ << " of at most " << kMostReplans;
   // As slow as it is now is what is expected: only what gets slower still is worth another look.
   known.watch = DriftWatch::by_first(now);
@@ -142,7 +146,8 @@ bool ProgramFitter::replaced_plan(Executable& program) {
   again_[known.fingerprint] = "fit_budget: " + text;
   planned_.put(plan);
   known_.forget(known.fingerprint);
-  known_.put(known.fingerprint, KnownPlans::Place::of(tools), {.plan = std::move(plan), .seconds = fitted.seconds});
+  known_.put(known.fingerprint, KnownPlans::Place::of(written, tools),
+             {.plan = std::move(plan), .seconds = fitted.seconds});
   return true;
 }
 

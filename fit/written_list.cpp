@@ -101,6 +101,22 @@ ProgramFacts WrittenList::facts() const {
   return facts;
 }
 
+std::vector<NodeId> WrittenList::variables() const {
+  std::vector<NodeId> met;
+  std::set<NodeId> known;
+  const auto meet = [&](const Value& value) {
+    if (is_variable(value) && known.insert(value.node().id()).second) met.push_back(value.node().id());
+  };
+  for (const Instruction& instruction : list_.instructions) {
+    if (brings(instruction)) {
+      std::ranges::for_each(graph_.graph().node(instruction.node).inputs(), meet);
+    } else {
+      meet(instruction.fetched);
+    }
+  }
+  return met;
+}
+
 std::string WrittenList::fingerprint() const {
   std::string text;
   std::map<NodeId, std::size_t> variables;

@@ -66,6 +66,8 @@ class WrittenList {
 
   ProgramFacts facts() const;
   const InstructionList& list() const { return list_; }
+  /// That it reads or changes, in the order in which it meets them.
+  std::vector<NodeId> variables() const;
 
   /// Says `planned`, a planner's list for the program, by this one. Throws: InternalError for what it cannot say.
   void describe(const InstructionList& planned, ProgramPlan& plan) const;

@@ -245,14 +245,17 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
   std::unique_ptr<Executable> made;
   try {
     made = compiled(requested, signature, writer);
+    // A folder that is none, or too full, shows before anything runs.
+    if (made->report.fits) swaps_->prepare(*made);
   } catch (const Error& error) {
+    if (is_due) planner->undo_plan_again(*found);
     if (!is_due || error.code() != ErrorCode::planning_stopped) throw;
-    planner->undo_plan_again(*found);
     latest_ = found;
     return *found;
+  } catch (...) {
+    if (is_due) planner->undo_plan_again(*found);
+    throw;
   }
-  // A folder that is none, or too full, shows before anything runs.
-  if (made->report.fits) swaps_->prepare(*made);
   Executable& kept = programs_.insert(std::move(key), graph_->generation(), std::move(made), {pending()});
   latest_ = &kept;
   if (is_due) ++statistics_.programs_replanned;

@@ -56,8 +56,8 @@ std::string ProgramReport::text() const {
   text += "  recomputed: " + std::to_string(recomputed_operations) + " of " + std::to_string(num_operations) +
           " operations\n";
   if (predicted_seconds > 0)
-    text +=
-        "  predicted:  " + decimal_text(1e3 * predicted_seconds, 1) + " ms, by the profile that it was planned by\n";
+    text += "  predicted:  " + decimal_text(1e3 * predicted_seconds, predicted_seconds < 0.01 ? 3 : 1) +
+            " ms, by the profile that it was planned by\n";
   text += fullest_text(*this, 4);
   for (const std::string& note : notes) text += "  note: " + note + "\n";
   return text;

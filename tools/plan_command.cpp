@@ -26,7 +26,7 @@ struct PlanArguments {
   SessionArguments session{};
   std::string profile;
   std::string json, dot, trace, memory_snapshot, save_plan;
-  bool explain = false;
+  bool explain = false, no_smallest = false;
   int frontier = 0;  // budgets; 0: none
 };
 
@@ -186,7 +186,8 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
     try {
       explain_step(arguments, strategy, model, planned);
     } catch (const StoppedError&) {
-      planned.stopped = "--explain or --frontier, and the smallest budget,";
+      planned.stopped =
+          arguments.no_smallest ? "--explain or --frontier" : "--explain or --frontier, and the smallest budget,";
     }
   } catch (Error& error) {
     if (!is_misfit(error)) {
@@ -196,7 +197,7 @@ PlannedStep plan_step(const PlanArguments& arguments, const PlanSubject& subject
     planned.misfit = shell_text(error);
   }
   // What is planned is planned: a signal ends what is looked for besides.
-  if (!planned.stopped.empty()) return planned;
+  if (!planned.stopped.empty() || arguments.no_smallest) return planned;
   const Strategy of_smallest = strategy_of(arguments, subject, arguments.strategy, "for the smallest budget: ");
   try {
     find_smallest_budget(subject, of_smallest, options, planned);
@@ -273,6 +274,8 @@ void add_plan_command(CLI::App& program, RunCommand& run) {
                 "memory would do");
   app->add_option("--frontier", arguments->frontier, "plan so many budgets of device memory by fit_budget too")
       ->check(number_argument(2, 1000));
+  app->add_flag("--no-smallest-budget", arguments->no_smallest,
+                "leave out the smallest budget, for which --strategy auto searches once more");
   add_json_argument(*app, arguments->json);
   app->add_option("--dot", arguments->dot, "draw the sections for Graphviz into this file")->check(not_empty());
   app->add_option("--trace", arguments->trace, "write the planned step for Perfetto into this file")

@@ -177,7 +177,7 @@ TEST(Replan, LeavesTheProgramWhereNoPlanIsQuicker) {
   LogLines log;
   training.train(1, 1.2);
   EXPECT_EQ(replanned(training.fitted), 0);
-  EXPECT_THAT(log.lines, Contains(HasSubstr("and no plan is quicker; 1 of at most 6")));
+  EXPECT_THAT(log.lines, Contains(HasSubstr("and no plan is quicker by more than 1 %; 1 of at most 6")));
   EXPECT_EQ(training.fitted.plan().notes, planned.notes);
   // What is slower still is looked at again, after twice as many.
   training.train(kBegun, 1.2);

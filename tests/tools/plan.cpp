@@ -38,7 +38,8 @@ TEST(Commands, WordsThatAreNoneAreRefusedWithTheNearest) {
   expect_refused("plan --bacth=3", HasSubstr("did you mean '--batch'?"));
   expect_refused("plan --replan", HasSubstr("'--replan' is an option of 'train'\n"));
   expect_refused("train --save-plan=x", HasSubstr("'--save-plan' is an option of 'plan'\n"));
-  expect_refused("inspect --profile x", HasSubstr("'--profile' is an option of 'plan', 'compare', 'train' and 'scale'\n"));
+  expect_refused("inspect --profile x",
+                 HasSubstr("'--profile' is an option of 'plan', 'compare', 'train' and 'scale'\n"));
   expect_refused("explain", HasSubstr("'explain' is no sub-command; 'plan --explain' does that"));
   expect_refused("inspect a b", HasSubstr("'b' is no argument that is wanted"));
   expect_refused("inspect", HasSubstr("file is required"));
@@ -176,6 +177,14 @@ TEST(Plan, TellsMemoryOfEachSectionAndTheSmallestBudget) {
   EXPECT_GE(json.at("sections").size(), 2U);
   EXPECT_GT(largest, 0U);
   EXPECT_LE(largest, peak);
+}
+
+TEST(Plan, LeavesOutTheSmallestBudgetWhereThatIsAsked) {
+  const Outcome outcome = run_tool("plan --no-smallest-budget --json -" + kSmall);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("planned_peak_bytes"), Not(HasSubstr("smallest_budget"))));
+  EXPECT_THAT(run_tool("plan --no-smallest-budget --device-memory 4KiB" + kSmall).text,
+              AllOf(HasSubstr("does not fit"), Not(HasSubstr("smallest budget of device memory"))));
 }
 
 TEST(Plan, TheSmallestBudgetFitsAndAByteLessDoesNot) {
