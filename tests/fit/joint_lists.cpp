@@ -14,6 +14,7 @@
 namespace sectionflow::testing {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -50,7 +51,8 @@ TEST(JointLists, AreQuickerThanExecutionsOrCopiesAloneAndChangeNoBit) {
   const ProgramReport again = planned(half, {.profile = profile, .may_swap = false});
   const ProgramReport away = planned(half, {.profile = profile, .may_recompute = false});
   ASSERT_TRUE(report.fits && again.fits);
-  EXPECT_THAT(report.notes, Contains(HasSubstr("waits for copies")));
+  // Found together, or one after the other: the copies of a list that computes again.
+  EXPECT_THAT(report.notes, Contains(AnyOf(HasSubstr("waits for copies"), HasSubstr("offloaded; expected"))));
   EXPECT_GT(report.recomputed_operations, 0);
   const double once = planned(1_GiB, {.profile = profile}).predicted_seconds;
   EXPECT_GE(report.predicted_seconds, once);

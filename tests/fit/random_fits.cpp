@@ -74,7 +74,7 @@ void expect_exact_seeds(std::uint64_t first, std::uint64_t last) {
 }
 
 TEST(RandomFits, ChangeNoBit) {
-  expect_exact_seeds(1, 60);
+  expect_exact_seeds(1, 25);
 }
 
 TEST(ManyRandomFits, ChangeNoBit) {

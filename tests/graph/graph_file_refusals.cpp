@@ -361,7 +361,7 @@ class Mutator {
   std::mt19937 random_;
 };
 
-TEST(GraphFileDamage, TwentyThousandMutationsAreRefusedOrGraphs) {
+TEST(GraphFileDamage, ThousandsOfMutationsAreRefusedOrGraphs) {
   const char* given = std::getenv("SECTIONFLOW_TEST_SEED");
   const auto seed = static_cast<std::uint32_t>(given == nullptr ? 20260 : std::atoll(given));
   SCOPED_TRACE(text_of("SECTIONFLOW_TEST_SEED=", seed));
@@ -371,7 +371,7 @@ TEST(GraphFileDamage, TwentyThousandMutationsAreRefusedOrGraphs) {
   }
   Mutator mutator(seed);
   int graphs = 0;
-  constexpr int kMutations = 20000;
+  constexpr int kMutations = 6000;
   for (int i = 0; i < kMutations; ++i) {
     const std::string text = mutator.mutated(texts[static_cast<std::size_t>(i) % texts.size()]);
     ASSERT_NO_THROW(graphs += load_or_refuse(text) ? 1 : 0) << "mutation " << i << ":\n" << text;

@@ -46,7 +46,7 @@ class MonotoneCycles : public ::testing::TestWithParam<Road> {
 
 TEST_P(MonotoneCycles, OfRandomNetworks) {
   int fitting = 0;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(text_of("seed ", seed));
     TrainingSpec spec = random_spec(seed);
     spec.sections = automatic();
@@ -64,7 +64,7 @@ TEST_P(MonotoneCycles, OfRandomNetworks) {
         },
         7, 4);
   }
-  EXPECT_GT(fitting, 6 * 7);
+  EXPECT_GT(fitting, 3 * 7);
 }
 
 TEST_P(MonotoneCycles, OfAResidualNetworkInBlocks) {

@@ -72,7 +72,7 @@ std::vector<OffloadCase> offload_cases_for(const std::string& net) {
   });
   std::vector<OffloadCase> cases;
   for (const OffloadCase& each : offload_cases()) {
-    if (!each.searches() || turn++ % 3 == 0) cases.push_back(each);
+    if (!each.searches() || turn++ % 6 == 0) cases.push_back(each);
   }
   return cases;
 }

@@ -21,7 +21,7 @@ struct OffloadCase {
 /// Every policy with every other at least once, who carries and how fast, budgets down to the smallest.
 const std::vector<OffloadCase>& offload_cases();
 
-/// Those for a net of this name: all that do not search, and of the others every third, beginning with one that the
+/// Those for a net of this name: all that do not search, and of the others every sixth, beginning with one that the
 /// name draws, so that many nets try all of them. Where the environment's SECTIONFLOW_TEST_OFFLOADS is `all`: all.
 std::vector<OffloadCase> offload_cases_for(const std::string& net);
 
