@@ -15,10 +15,6 @@
 namespace sectionflow {
 namespace {
 
-std::string first_line(const Error& error) {
-  return error.message().substr(0, error.message().find('\n'));
-}
-
 std::string advice_for_other_tiers(const TierBudgets& budgets) {
   return budgets.disk > 0 ? "give more host_memory or a larger disk, which have no room for what would be offloaded"
                           : "give more host_memory, which has no room for what would be offloaded, or a disk "
@@ -126,7 +122,7 @@ std::optional<InstructionList> ProgramFitter::by_known(ProgramPlan& plan, const 
     tools.notes.insert(tools.notes.end(), plan.notes.begin(), plan.notes.end());
     return list;
   } catch (const Error& error) {
-    LOG(WARNING) << first_line(error) << ": " << plan.facts.name() << " is planned without it";
+    LOG(WARNING) << log_text(error) << ": " << plan.facts.name() << " is planned without it";
     why_not = text_of(whose, " cannot be executed");
     return std::nullopt;
   }
@@ -143,7 +139,7 @@ std::optional<InstructionList> ProgramFitter::by_restored(const WrittenList& wri
   }
   ProgramPlan plan = *known;
   std::string problem = other_budgets(plan, content.budgets, engine_.budgets());
-  if (problem.empty()) problem = forbidden(plan, written.list(), request_);
+  if (problem.empty()) problem = forbidden(plan, num_replays(written.list()), request_);
   if (!problem.empty()) {
     why_not = restored_->name + problem;
     return std::nullopt;
@@ -185,7 +181,7 @@ void ProgramFitter::take_profile(const std::string& text, const std::string& fro
   try {
     set_profile(Profile::from_json(text, text_of("fit_budget: the profile in '", from, "': ")));
   } catch (const DataError& error) {
-    LOG(WARNING) << first_line(error) << ": planned without it";
+    LOG(WARNING) << log_text(error) << ": planned without it";
   }
 }
 
@@ -199,8 +195,10 @@ void ProgramFitter::make_way_for_restored() {
     const bool would_fit =
         program.device_peak <= now.device && program.host_peak <= now.host && program.disk_peak <= now.disk;
     if (!would_fit || !other_budgets(program, restored_->content.budgets, now).empty()) continue;
-    known_.forget(fingerprint);
     const ProgramPlan* const here = planned_.find(fingerprint);
+    // Where nothing may be computed again what was planned here repeats what the program was written to repeat.
+    if (!forbidden(program, num_replays(here != nullptr ? *here : program), request_).empty()) continue;
+    known_.forget(fingerprint);
     const bool is_given = !given_.empty() && given_.content()->find(fingerprint) != nullptr;
     if (is_given || here == nullptr || here->instructions == program.instructions) continue;
     std::erase_if(planned_.programs, [&](const ProgramPlan& each) { return each.facts.fingerprint == fingerprint; });
@@ -221,7 +219,7 @@ void ProgramFitter::take_plan(const std::string& text, const std::string& from) 
               << (given_.empty() ? "" : " where the plan that was given has nothing") << ", of " << plan.num_programs()
               << (plan.num_programs() == 1 ? " program" : " programs");
   } catch (const DataError& error) {
-    LOG(WARNING) << first_line(error) << ": planned without it";
+    LOG(WARNING) << log_text(error) << ": planned without it";
   }
 }
 

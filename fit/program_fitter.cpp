@@ -39,6 +39,8 @@ void ProgramFitter::renew(const FitBudgetOptions& options) {
   request_ = request_of(options, "fit_budget");
   request_.profile = &profile_;
   request_.frontiers = &frontiers_;
+  // What it had was of a checkpoint, or nominal.
+  if (options.profile && !has_own_profile_) set_profile(*options.profile);
   has_own_profile_ = has_own_profile_ || options.profile.has_value();
   replan_ = options.replan;
 }

@@ -53,7 +53,7 @@ class ProgramFitter final : public ProgramPlanner {
   void note_times(Executable& program, const ExecutionTimes& times) override;
   bool is_due(const Executable& program) const override;
   bool plan_again(Executable& program) override;
-  void undo_plan_again(Executable& program) override;
+  void undo_plan_again(Executable& program, const Error* why) override;
 
  private:
   bool replaced_plan(Executable& program);

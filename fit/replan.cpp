@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "fit/program_fitter.h"
+#include "fit/usable_plan.h"
 #include "swap/simulate.h"
 
 namespace sectionflow {
@@ -107,17 +108,23 @@ bool ProgramFitter::plan_again(Executable& program) {
   }
 }
 
-/// Beside other variables it may be searched for too, which may be stopped, or fail.
-void ProgramFitter::undo_plan_again(Executable& program) {
+/// Beside other variables it may be searched for too, which may be stopped. What fails, as on a full disk, counts as a
+/// look that found nothing: it would fail at the next step again.
+void ProgramFitter::undo_plan_again(Executable& program, const Error* why) {
   if (!before_replan_) return;
-  program.planner_note = std::move(before_replan_->watched);
+  const bool has_failed = why != nullptr && why->code() != ErrorCode::planning_stopped;
   planned_ = std::move(before_replan_->planned);
   known_ = std::move(before_replan_->known);
   again_ = std::move(before_replan_->again);
   refused_ = std::move(before_replan_->refused);
-  num_replans_ = before_replan_->num_replans;
+  if (!has_failed) {
+    program.planner_note = std::move(before_replan_->watched);
+    num_replans_ = before_replan_->num_replans;
+  }
   before_replan_.reset();
-  LOG(INFO) << "fit_budget: a program is not planned again, since that was not finished, and goes on as it was";
+  LOG_IF(WARNING, has_failed) << log_text(*why) << ": a program that was planned again for it goes on as it was";
+  LOG_IF(INFO, !has_failed)
+      << "fit_budget: a program is not planned again, since that was not finished, and goes on as it was";
 }
 
 bool ProgramFitter::replaced_plan(Executable& program) {
@@ -131,9 +138,7 @@ bool ProgramFitter::replaced_plan(Executable& program) {
   known.is_due = false;
   ++num_replans_;
   ProgramPlan plan = described(fitted, written, written.facts());
-  const ProgramPlan* const before = planned_.find(known.fingerprint);
-  const bool is_other = before == nullptr || plan.instructions != before->instructions;
-  const bool is_taken = is_other && fitted.fits(tools.budgets()) && fitted.seconds < kWorthIt * now;
+  const bool is_taken = fitted.fits(tools.budgets()) && fitted.seconds < kWorthIt * now;
   const std::string text =
       text_of("planned again after ", duration(known.watch->measured_seconds()), " in place of ",
               duration(known.watch->expected_seconds()), ": by the speeds that were measured it takes ", duration(now),

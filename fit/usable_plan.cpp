@@ -29,6 +29,10 @@ bool has_grown(std::size_t now, std::size_t then) {
 
 }  // namespace
 
+std::string log_text(const Error& error) {
+  return error.message().substr(0, error.message().find('\n'));
+}
+
 std::string has_none_text(const PlanContent& content, const ProgramFacts& wanted) {
   return text_of(" has none for ", wanted.name(), " of ", wanted.feeds_text(), nearest_text(content, wanted));
 }
@@ -53,14 +57,19 @@ bool runs_in_parts(const ProgramPlan& plan) {
   return std::ranges::any_of(plan.instructions, [](const PlannedInstruction& each) { return each.parts > 1; });
 }
 bool computes_again(const ProgramPlan& plan, const InstructionList& written) {
-  return std::ranges::count(plan.instructions, true, &PlannedInstruction::replay) >
-         std::ranges::count(written.instructions, true, &Instruction::replay);
+  return num_replays(plan) > num_replays(written);
+}
+std::ptrdiff_t num_replays(const ProgramPlan& plan) {
+  return std::ranges::count(plan.instructions, true, &PlannedInstruction::replay);
+}
+std::ptrdiff_t num_replays(const InstructionList& list) {
+  return std::ranges::count(list.instructions, true, &Instruction::replay);
 }
 
-std::string forbidden(const ProgramPlan& plan, const InstructionList& written, const FitRequest& request) {
+std::string forbidden(const ProgramPlan& plan, std::ptrdiff_t written_replays, const FitRequest& request) {
   if (!request.may_swap && offloads(plan)) return " offloads, which is not allowed";
   if (!request.may_split && runs_in_parts(plan)) return " runs in parts, which is not allowed";
-  return !request.may_recompute && computes_again(plan, written) ? " computes again, which is not allowed" : "";
+  return !request.may_recompute && num_replays(plan) > written_replays ? " computes again, which is not allowed" : "";
 }
 
 Draft checked_draft(const InstructionList& list, const WrittenList& written, PlanningTools& tools,

@@ -248,12 +248,13 @@ Executable& Engine::program(const std::string& wanted, const Signature& signatur
     // A folder that is none, or too full, shows before anything runs.
     if (made->report.fits) swaps_->prepare(*made);
   } catch (const Error& error) {
-    if (is_due) planner->undo_plan_again(*found);
-    if (!is_due || error.code() != ErrorCode::planning_stopped) throw;
+    if (!is_due) throw;
+    // What was executed so far can be executed still.
+    planner->undo_plan_again(*found, &error);
     latest_ = found;
     return *found;
   } catch (...) {
-    if (is_due) planner->undo_plan_again(*found);
+    if (is_due) planner->undo_plan_again(*found, nullptr);
     throw;
   }
   Executable& kept = programs_.insert(std::move(key), graph_->generation(), std::move(made), {pending()});

@@ -51,9 +51,10 @@ class ProgramPlanner {
   virtual bool is_due(const Executable& program) const = 0;
   /// Plans it again. False: it stays as it is; otherwise planned() is asked next, and the program goes.
   virtual bool plan_again(Executable& program) = 0;
-  /// Told where planned() was stopped then (ErrorCode::planning_stopped), or what it gave could not be compiled: the
-  /// program stays, and is due as before.
-  virtual void undo_plan_again(Executable& program) = 0;
+  /// Told where planned() was stopped then (ErrorCode::planning_stopped), after which the program stays, and is due as
+  /// before; or where what it gave could not be compiled or prepared, after which it stays. nullptr: of memory, or of a
+  /// callback, and what goes on is up to the caller.
+  virtual void undo_plan_again(Executable& program, const Error* why) = 0;
 };
 
 }  // namespace sectionflow

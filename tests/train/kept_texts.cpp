@@ -34,7 +34,7 @@ struct Keeper : ProgramPlanner {
   void note_times(Executable& /*program*/, const ExecutionTimes& /*times*/) override {}
   bool is_due(const Executable& /*program*/) const override { return false; }
   bool plan_again(Executable& /*program*/) override { return false; }
-  void undo_plan_again(Executable&) override {}
+  void undo_plan_again(Executable&, const Error*) override {}
 
   KeptTexts keeps;
   std::vector<std::pair<KeptTexts, std::string>> taken;
