@@ -186,7 +186,7 @@ void ProgramFitter::take_profile(const std::string& text, const std::string& fro
 }
 
 /// What was planned here before a checkpoint was there, by no profile of this machine, gives way to its plan where that
-/// may serve, and so does what was refused.
+/// is for these budgets and not forbidden, and so does what was refused.
 void ProgramFitter::make_way_for_restored() {
   for (const ProgramPlan& program : restored_->content.programs) {
     const std::string& fingerprint = program.facts.fingerprint;

@@ -1,15 +1,10 @@
 // Programs of equal structure, each of which drifts.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
 
-#include "graph/ops/arithmetic.h"
-#include "graph/ops/basic.h"
-#include "graph/ops/reduce.h"
-#include "graph/ops/unary.h"
 #include "sectionflow.h"
 #include "tests/fit/replan_case.h"
 
@@ -26,13 +21,13 @@ struct Towers {
     return mean(x * x);
   }
   HostTensor step(std::size_t tower, std::int64_t n) {
-    const HostTensor drawn = random_tensor(n);
+    const HostTensor drawn = images_of(n);
     return std::move(session.run({losses[tower]}, {{images, drawn}}, {.targets = training[tower]})[0]);
   }
   ProgramReport plan(std::size_t tower) {
     return session.plan({losses[tower]}, {{images, TensorType{Dtype::f32, {64, 32}}}}, {.targets = training[tower]});
   }
-  static HostTensor random_tensor(std::int64_t n) {
+  static HostTensor images_of(std::int64_t n) {
     HostTensor drawn(Dtype::f32, {64, 32});
     for (std::size_t i = 0; float& each : drawn.values<float>())
       each = static_cast<float>((++i * 37 + static_cast<std::size_t>(n)) % 101) / 101;
